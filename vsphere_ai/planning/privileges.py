@@ -357,4 +357,5 @@ ROLE = (
     POWER_CYCLES,
     MOVES,
     Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
+    Duty("leases of addresses: `vm_set`, `ipam`", "the root folder", ("AddCustomFieldDef",), also=LEDGER[1:]),
 )

@@ -43,6 +43,8 @@ def pools_document(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> list
 def _row(name: str, pool: Pool, reserved: Sequence[Range]) -> tuple[str, ...]:
     usable = ", ".join(map(str, pool.usable(reserved))) or "none"
     notes = [f"a block /{pool.per_node} each"] if pool.per_node is not None else []
+    notes += [f"address {pool.node_gateway} of it is the gateway"] if pool.node_gateway is not None else []
+    notes += [f"program {pool.backend.exec[0]}"] if pool.backend is not None else []
     notes += ["default"] if pool.default else []
     notes += ["disabled"] if pool.disabled else []
     notes += [f"domain {pool.domain}"] if pool.domain else []
