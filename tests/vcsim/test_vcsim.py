@@ -214,3 +214,19 @@ def test_an_estate_is_collected(vcenter):
     assert estate[chosen.ref].get("config.hardware.device")
     assert estate[other.ref].get("config.hardware.device") is None
     assert estate.host_of(chosen.ref) in estate.hosts
+
+
+def test_its_pages_are_read_as_pyvmomi_reads_them(vcsim, limits, monkeypatch):
+    from support.pages_by_pyvmomi import Heard, by_pyvmomi, everything
+
+    from vsphere_ai.connect.page_decoder import decode
+
+    heard = Heard(monkeypatch)
+    with VCenter.connect(vcsim.endpoint(), limits=limits, minimum="6.5") as vcenter:
+        version = vcenter._session.version
+        found = vcenter.read(everything(version))
+        assert vcenter._session.stub.left == 0
+    assert len(found) > 30
+    assert heard.pages
+    for body, version in heard.pages:
+        assert decode(body, version) == by_pyvmomi(body, version)

@@ -29,11 +29,9 @@ class Answer(http.client.HTTPResponse):
         *,
         method: str | None = None,
         seconds: float,
-        note: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         super().__init__(sock, debuglevel, method)
         self._seconds, self._until = seconds, 0.0
-        self._note = note
         self._body: io.BytesIO | None = None
         self._unzip: Any = None
         self._rest = b""
@@ -54,9 +52,7 @@ class Answer(http.client.HTTPResponse):
         if self.status not in (200, 500):
             return super().read(amt)  # pyVmomi does not look at it
         if self._body is None:
-            body = self._whole()
-            self._note(body)
-            self._body = io.BytesIO(body)
+            self._body = io.BytesIO(self._whole())
         return self._body.read(amt)
 
     def _whole(self) -> bytes:
@@ -99,3 +95,36 @@ class Answer(http.client.HTTPResponse):
         while self._part(_PIECE):
             pass  # what is left unread would be taken for the next answer
         return b""
+
+
+Replace = Callable[[int, bytes], bytes]
+"""Takes status and body of an answer, and returns what is to be read in the place of the body."""
+
+
+class Tapped:
+    """A connection whose answers pass through a function before anything else reads them."""
+
+    def __init__(self, connection: http.client.HTTPConnection, replace: Replace) -> None:
+        self.connection, self._replace = connection, replace
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.connection, name)
+
+    def getresponse(self) -> _TappedAnswer:
+        """Wait for the answer."""
+        return _TappedAnswer(self.connection.getresponse(), self._replace)
+
+
+class _TappedAnswer:
+    def __init__(self, answer: http.client.HTTPResponse, replace: Replace) -> None:
+        self._answer, self._replace = answer, replace
+        self._body: io.BytesIO | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._answer, name)
+
+    def read(self, amt: int | None = None) -> bytes:
+        """Return at most `amt` bytes of what stands in for the body."""
+        if self._body is None:
+            self._body = io.BytesIO(self._replace(self._answer.status, self._answer.read()))
+        return self._body.read(amt)

@@ -144,8 +144,8 @@ def to_vim(plain: Plain, declared: VimType, version: str, at: str = "value") -> 
         return _to_any(plain, version, at)
     if issubclass(declared, list):
         if isinstance(plain, str | Mapping) or not isinstance(plain, Sequence):
-            raise NotExpressible(f"{at}: expected a list of {type_name(_item(declared))}, got {plain!r}")
-        item = _item(declared)
+            raise NotExpressible(f"{at}: expected a list of {type_name(item_of(declared))}, got {plain!r}")
+        item = item_of(declared)
         return declared([to_vim(v, item, version, f"{at}[{i}]") for i, v in enumerate(plain)])
     if issubclass(declared, VmomiSupport.ManagedObject):
         return _to_managed(plain, declared, at)
@@ -154,7 +154,7 @@ def to_vim(plain: Plain, declared: VimType, version: str, at: str = "value") -> 
     return _to_scalar(plain, declared, at)
 
 
-def _item(declared: VimType) -> VimType:
+def item_of(declared: VimType) -> VimType:
     """Return the type of the elements of a list type."""
     item: VimType = declared.Item
     return item
@@ -309,7 +309,7 @@ def fits(value: object, declared: VimType) -> bool:
     if value is None or declared is object:
         return True
     if issubclass(declared, list):
-        return isinstance(value, list) and all(fits(item, _item(declared)) for item in value)
+        return isinstance(value, list) and all(fits(item, item_of(declared)) for item in value)
     if issubclass(declared, VmomiSupport.ManagedObject | VmomiSupport.DataObject | datetime | bool | bytes):
         return isinstance(value, declared)
     if issubclass(declared, float):
@@ -317,6 +317,21 @@ def fits(value: object, declared: VimType) -> bool:
     if declared in _INTEGERS:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, str | type | VmomiSupport.ManagedMethod)
+
+
+def fits_type(kind: VimType, declared: VimType) -> bool:
+    """Return whether every value of a pyVmomi type is of the declared one, as `fits` says of a value."""
+    if declared is object:
+        return True
+    if issubclass(declared, list):
+        return issubclass(kind, list) and fits_type(item_of(kind), item_of(declared))
+    if issubclass(declared, VmomiSupport.ManagedObject | VmomiSupport.DataObject | datetime | bool | bytes):
+        return issubclass(kind, declared)
+    if issubclass(declared, float):
+        return issubclass(kind, int | float) and not issubclass(kind, bool)
+    if declared in _INTEGERS:
+        return issubclass(kind, int) and not issubclass(kind, bool)
+    return issubclass(kind, str | VmomiSupport.ManagedMethod)
 
 
 @functools.lru_cache(maxsize=4096)

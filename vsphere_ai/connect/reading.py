@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.outage import Lost
-from vsphere_ai.connect.plain import (
-    NotExpressible,
-    declared_part,
-    declared_type,
-    fields_of,
-    fits,
-    supports,
-    to_object,
-    to_plain,
-    to_ref,
-    type_name,
-    type_named,
-    version_id,
-)
+from vsphere_ai.connect.page import Content, Page
+from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref, type_named, version_id
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.tls import describe
-from vsphere_ai.connect.untypable import ERRORS
-from vsphere_ai.connect.vmomi import (
-    Collector,
-    ManagedObject,
-    Missing,
-    ObjectContent,
-    Page,
-    Property,
-    VimType,
-    VmomiSupport,
-    vim,
-    vmodl,
-)
-from vsphere_ai.model.facts import UNTYPED, Facts
-from vsphere_ai.model.plain import Plain, inside
+from vsphere_ai.connect.vmomi import Collector, vim, vmodl
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import PlainObject, inside
 
 PAGE = 500
 Paths = Mapping[str, Sequence[str]]
@@ -68,6 +42,7 @@ class _Wanted:
         self.leaves: dict[str, dict[str, str]] = {}
         self.helpers: dict[str, set[str]] = {}
         self.absent: dict[str, dict[str, str]] = {}
+        self._of: dict[str, str] = {}
         for name in paths:
             kind = type_named(name)
             # Only one PropertySpec counts for an object, so a derived type's has its base types' paths as well.
@@ -89,18 +64,12 @@ class _Wanted:
             self.absent[name][path] = _UNKNOWN
         return bool(holders)
 
-    def facts(self, content: ObjectContent) -> Facts:
+    def facts(self, content: Content) -> Facts:
         """Return one object's facts: leaves picked, and what was read only for them left out."""
-        properties: dict[str, Plain] = {}
-        unreadable = {p.path: _reason(p) for p in content.missingSet}
-        for prop in content.propSet:
-            try:
-                properties[prop.name] = _value(prop, type(content.obj))
-            except (NotExpressible, RecursionError, *ERRORS) as error:
-                unreadable[prop.name] = f"{UNTYPED}: {describe(error)}"
-        # The most derived type has all paths of its bases.
-        fitting = [name for name in self.wire if isinstance(content.obj, type_named(name))]
-        name = max(fitting, key=lambda n: len(type_named(n).__mro__))
+        properties = content.values
+        unreadable = {path: _reason(fault) for path, fault in content.missing}
+        unreadable.update(content.untyped)
+        name = self._fitting(content.ref.partition(":")[0])
         unreadable.update(self.absent[name])
         for path, whole in self.leaves[name].items():
             value = inside(properties.get(whole), path[len(whole) + 1 :])
@@ -111,14 +80,23 @@ class _Wanted:
         for whole in self.helpers[name]:
             properties.pop(whole, None)
             unreadable.pop(whole, None)
-        return Facts(to_ref(content.obj), properties, unreadable)
+        return Facts(content.ref, properties, unreadable)
+
+    def _fitting(self, managed: str) -> str:
+        """Return the type that was asked for of which an object of a managed type is; the most derived one."""
+        found = self._of.get(managed)
+        if found is None:
+            kind = type_named(managed)
+            fitting = [name for name in self.wire if issubclass(kind, type_named(name))]
+            found = self._of[managed] = max(fitting, key=lambda n: len(type_named(n).__mro__))
+        return found
 
 
 _UNKNOWN = "not known to this server"
 
 
 def _read(
-    session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[ObjectContent]]
+    session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[Content]]
 ) -> dict[str, Facts]:
     wanted = _Wanted(session, paths)
 
@@ -134,7 +112,7 @@ def _read(
     return session.reading(once)
 
 
-def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
+def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
     content = session.content
     root = content.rootFolder
     kinds = [type_named(name) for name in known]
@@ -156,7 +134,7 @@ def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Object
             session.invoke(view, "DestroyView")
 
 
-def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
+def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
     while wanted:
         objects = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in wanted]
         try:
@@ -169,53 +147,24 @@ def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[
             del wanted[gone]
 
 
-def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
+def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[str]]) -> Iterator[Content]:
     properties = [
         Collector.PropertySpec(type=type_named(name), all=False, pathSet=sorted(paths))
         for name, paths in sorted(known.items())
     ]
     spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
-    collector = session.content.propertyCollector
-    page: Page | None = session.invoke(
-        collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE)
-    )
+    page = session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
     while page is not None:
-        demand_session(page)
         yield from page.objects
-        page = _following(session, collector, page.token) if page.token else None
+        page = _following(session, page.token) if page.token else None
 
 
-def _following(session: Session, collector: ManagedObject, token: str) -> Page | None:
+def _following(session: Session, token: str) -> Page | None:
     try:
-        page: Page | None = session.invoke(collector, "ContinueRetrievePropertiesEx", token)
+        return session.page("ContinueRetrievePropertiesEx", token)
     except vmodl.fault.InvalidArgument as fault:
         raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
-    return page
 
 
-def demand_session(page: Page) -> None:
-    """Raise NotAuthenticated when that is why properties are missing: the session is gone, not the properties."""
-    for content in page.objects:
-        for missing in content.missingSet:
-            if isinstance(missing.fault, vim.fault.NotAuthenticated):
-                raise missing.fault
-
-
-def _reason(missing: Missing) -> str:
-    if isinstance(missing.fault, vmodl.query.InvalidProperty):
-        return _UNKNOWN
-    return text_of(fields_of(missing.fault))
-
-
-# vCenter keeps these three escaped in names (vSphere Web Services API reference, ManagedEntity.name).
-_ESCAPED = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
-
-
-def _value(prop: Property, of: VimType) -> Plain:
-    declared = declared_type(VmomiSupport.GetWsdlName(of), prop.name)
-    if not fits(prop.val, declared):
-        raise NotExpressible(f"it is a {type_name(type(prop.val))}, not a {type_name(declared)}")
-    value = to_plain(prop.val)
-    if prop.name == "name" and isinstance(value, str):
-        return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), value)
-    return value
+def _reason(fault: PlainObject) -> str:
+    return _UNKNOWN if fault["_typeName"] == "InvalidProperty" else text_of(fault)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.client
+import logging
 import ssl
 import threading
 import time
@@ -12,21 +13,25 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 from vsphere_ai.connect import tls, versions
-from vsphere_ai.connect.answers import Answer
+from vsphere_ai.connect.answers import Answer, Tapped
 from vsphere_ai.connect.faults import error_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
+from vsphere_ai.connect.page import ERRORS, Page, from_vim
+from vsphere_ai.connect.page_decoder import decode
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, reason_of
+from vsphere_ai.connect.untypable import PAGES, Untypable, is_well_formed, read_without, reason_of
 from vsphere_ai.connect.vmomi import ManagedObject, Method, ServiceContent, SoapAdapter, VmomiSupport, vim, vmodl
+from vsphere_ai.connect.wire_types import Unfamiliar
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 from vsphere_ai.model.facts import numbers
 
 T = TypeVar("T")
+LOG = logging.getLogger("vsphere_ai.connect.session")
+"""Gets, at level DEBUG, why a page was left to pyVmomi."""
 OPERATION = "operationID"
 PROMPT = 2.0
 """Seconds in which a broken connection shows; a silent server takes longer."""
@@ -59,8 +64,9 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         )
         self._answer = limits.answer
         self._seen = threading.local()
-        self._kept: WeakSet[http.client.HTTPConnection] = WeakSet()
         self.run = ""
+        self.left = 0
+        """How many pages were left to pyVmomi, because the decoder did not know a shape in them."""
 
     def InvokeMethod(  # noqa: N802 pyVmomi's name
         self,
@@ -69,9 +75,11 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         args: list[object],
         outerStub: object = None,  # noqa: N803 pyVmomi's name
     ) -> object:
-        self._seen.body = b""
+        """Return what pyVmomi makes of the answer, but a page of objects as a `Page` where its shapes are known."""
+        self._seen.body, self._seen.page, self._seen.decodes = b"", None, info.wsdlName in PAGES
         try:
-            return super().InvokeMethod(mo, info, args, outerStub)
+            answer = super().InvokeMethod(mo, info, args, outerStub)
+            return self._seen.page or answer
         except ERRORS as error:
             body = self._seen.body
             if not (body and is_well_formed(body)):
@@ -81,25 +89,35 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
                     return read_without(self, body, info.result)
             raise Untypable(reason_of(error)) from error
         finally:
-            self._seen.body = b""
+            self._seen.body, self._seen.page = b"", None
 
-    def _note(self, body: bytes) -> None:
+    def _replaced(self, status: int, body: bytes) -> bytes:
+        """Keep an answer, and return what pyVmomi is to read in its place: nothing of a page that was read here."""
         self._seen.body = body
-
-    def GetConnection(self) -> http.client.HTTPConnection:  # noqa: N802 pyVmomi's name
+        if not (self._seen.decodes and status == http.HTTPStatus.OK):
+            return body
         try:
-            connection: http.client.HTTPConnection = super().GetConnection()
-            while connection in self._kept and _left(connection):
-                connection.close()
-                connection = super().GetConnection()
+            self._seen.page = decode(body, self.version)
+        except Unfamiliar as unfamiliar:
+            self.left += 1
+            LOG.debug("a page of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
+            return body
+        return b"<read/>"
+
+    def GetConnection(self) -> Tapped:  # noqa: N802 pyVmomi's name
+        try:
+            kept = super().GetConnection()
+            while isinstance(kept, Tapped) and _left(kept.connection):
+                kept.connection.close()
+                kept = super().GetConnection()
         except (OSError, http.client.HTTPException) as error:
             raise _NotSent from error
-        self._kept.add(connection)
-        answer = functools.partial(Answer, seconds=self._answer * SLOWEST, note=self._note)
+        connection: http.client.HTTPConnection = kept.connection if isinstance(kept, Tapped) else kept
+        answer = functools.partial(Answer, seconds=self._answer * SLOWEST)
         connection.response_class = answer  # type: ignore[assignment] # it is only called
         if connection.sock is not None:
             connection.sock.settimeout(self._answer)
-        return connection
+        return Tapped(connection, self._replaced)
 
     def SerializeRequest(self, mo: ManagedObject, info: Method, args: list[object]) -> object:  # noqa: N802 pyVmomi's name
         context = VmomiSupport.GetRequestContext()  # pyVmomi has one for each thread, whatever it is connected to
@@ -218,6 +236,18 @@ class Session:
             raise Lost(ValueError(f"{method} was answered with nothing"), sent=True)
         self._active = time.monotonic()
         return answer
+
+    def page(self, method: str, *args: object) -> Page | None:
+        """Send one request for a page of objects to the property collector; as `invoke`, but in plain values.
+
+        Raises NotAuthenticated where that is why properties are missing: the session is gone, not the properties.
+        """
+        answer = self.invoke(self.content.propertyCollector, method, *args)
+        page = answer if answer is None or isinstance(answer, Page) else from_vim(answer)
+        for content in page.objects if page else ():
+            if any(fault["_typeName"] == "NotAuthenticated" for _, fault in content.missing):
+                raise vim.fault.NotAuthenticated
+        return page
 
     def reading(self, read: Callable[[], T], *, patient: bool = True) -> T:
         """Run something that only reads: after a lost session again, after a lost answer until patience ends."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.outage import Lost, Trial
-from vsphere_ai.connect.plain import fields_of, to_object, to_plain
-from vsphere_ai.connect.reading import demand_session
+from vsphere_ai.connect.plain import to_object, to_plain
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.vmomi import Collector, ManagedObject, Page, Update, vim, vmodl
+from vsphere_ai.connect.vmomi import Collector, ManagedObject, Update, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
-from vsphere_ai.model.plain import Plain, inside
+from vsphere_ai.model.plain import Plain, PlainObject, inside
 
 Progress = Callable[[int | None], None]
 _WAKE_S = 8
@@ -54,7 +53,7 @@ class TaskMonitor:
         finally:
             self._unsubscribe()
         if self.seen["info.state"] == "error":
-            raise error_of(fields_of(self._fault()), self.doing)
+            raise error_of(self._fault(), self.doing)
 
     def _wait(self, left: float) -> None:
         try:
@@ -150,26 +149,21 @@ class TaskMonitor:
                 "Answer it in the vSphere Client, then plan again.",
             )
 
-    def _fault(self) -> object:
+    def _fault(self) -> PlainObject:
         spec = Collector.FilterSpec(
             objectSet=[Collector.ObjectSpec(obj=to_object(self.task), skip=False)],
             propSet=[Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.error"])],
         )
-        collector = self.session.content.propertyCollector
         try:
-            page = self.session.reading(lambda: self._page(collector, spec))
+            page = self.session.reading(
+                lambda: self.session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
+            )
         except (Unreachable, Denied, VimFault) as error:
             raise self._unknown(f"has failed, but why cannot be read: {error.message}") from error
-        faults = [p.val for o in (page.objects if page else ()) for p in o.propSet]
-        if not faults:
-            raise self._unknown("failed without saying why")
-        return faults[0]
-
-    def _page(self, collector: ManagedObject, spec: object) -> Page | None:
-        page: Page | None = self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
-        if page is not None:
-            demand_session(page)
-        return page
+        for fault in (value for content in (page.objects if page else ()) for value in content.values.values()):
+            if isinstance(fault, Mapping):
+                return fault
+        raise self._unknown("failed without saying why")
 
     def _gone(self) -> OutcomeUnknown:
         name = self.task.partition(":")[2]

@@ -10,12 +10,11 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from xml.parsers import expat
 
+from vsphere_ai.connect.page import ERRORS
 from vsphere_ai.connect.page_text import Span, objects_of, without
-from vsphere_ai.connect.vmomi import Collector, Page, SoapAdapter, VimType, vmodl
+from vsphere_ai.connect.vmomi import Collector, SoapAdapter, VimPage, VimType, vmodl
 from vsphere_ai.model.facts import UNTYPED
 
-ERRORS = (KeyError, AttributeError, TypeError, ValueError, IndexError, OverflowError)
-"""What pyVmomi's parser raises where a value does not fit its types."""
 PAGES = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx")
 """Methods that answer with objects and their properties, each of which can be left out."""
 
@@ -39,7 +38,7 @@ def is_well_formed(body: bytes) -> bool:
     return True
 
 
-def read_without(stub: object, body: bytes, result: VimType) -> Page:
+def read_without(stub: object, body: bytes, result: VimType) -> VimPage:
     """Return a page of objects without the properties that cannot be typed, which are in `missingSet` instead.
 
     Raises what pyVmomi raises when an object cannot be typed even without its properties.
@@ -48,11 +47,11 @@ def read_without(stub: object, body: bytes, result: VimType) -> Page:
     if not objects:
         raise ValueError("it holds no objects")
 
-    def parsed(document: bytes) -> Page:
-        page: Page = SoapAdapter.SoapResponseDeserializer(stub).Deserialize(io.BytesIO(document), result)
+    def parsed(document: bytes) -> VimPage:
+        page: VimPage = SoapAdapter.SoapResponseDeserializer(stub).Deserialize(io.BytesIO(document), result)
         return page
 
-    def typed(text: bytes) -> Page:
+    def typed(text: bytes) -> VimPage:
         return parsed(body[: objects[0].start] + text + body[objects[-1].end :])
 
     left_out: dict[int, list[tuple[Span, str]]] = {}
@@ -67,7 +66,7 @@ def read_without(stub: object, body: bytes, result: VimType) -> Page:
     return page
 
 
-def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Page]) -> Iterator[Span]:
+def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], VimPage]) -> Iterator[Span]:
     """Yield the objects that cannot be typed; halving finds one among 500 for the price of reading the page twice."""
     try:
         typed(objects)
@@ -81,7 +80,7 @@ def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Page]) 
     yield from _culprits(objects[middle:], typed)
 
 
-def _untypable(of: Span, body: bytes, typed: Callable[[bytes], Page]) -> Iterator[tuple[Span, str]]:
+def _untypable(of: Span, body: bytes, typed: Callable[[bytes], VimPage]) -> Iterator[tuple[Span, str]]:
     """Yield the properties of an object that cannot be typed, with the reason."""
     for part in of.parts:
         others = sorted((p.start - of.start, p.end - of.start) for p in of.parts if p is not part)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyVmomi
+import pyVmomi.Iso8601
 import pyVmomi.SoapAdapter
 import pyVmomi.VmomiSupport
 
 _whole: Any = pyVmomi
 VmomiSupport: Any = _whole.VmomiSupport
+Iso8601: Any = _whole.Iso8601
 SoapAdapter: Any = _whole.SoapAdapter
 vim: Any = _whole.vim
 vmodl: Any = _whole.vmodl
@@ -67,8 +69,8 @@ class ObjectContent(Protocol):
     missingSet: list[Missing]  # noqa: N815
 
 
-class Page(Protocol):
-    """One page of a bulk read; `token` fetches the next one."""
+class VimPage(Protocol):
+    """One page of a bulk read, as pyVmomi reads it; `token` fetches the next one."""
 
     objects: Sequence[ObjectContent]
     token: str | None

@@ -1,0 +1,219 @@
+"""Decoder of property answers: a page of objects straight into plain values, without objects of pyVmomi in between.
+
+A page is cut at its objects and properties. What was read before, byte for byte, is not parsed again: most values of an
+estate are alike. Whatever is not certain raises `Unfamiliar`, and pyVmomi reads that page.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from vsphere_ai.connect.page import Content, Page, as_shown
+from vsphere_ai.connect.part_reader import XSI, PartReader, parser
+from vsphere_ai.connect.plain import NAMESPACE, declared_type, fits_type, item_of
+from vsphere_ai.connect.vmomi import VimType, VmomiSupport, vmodl
+from vsphere_ai.connect.wire_types import SEPARATOR, Unfamiliar, types_of
+from vsphere_ai.model.plain import Plain
+
+_XSD = "http://www.w3.org/2001/XMLSchema"
+_ENVELOPE = "http://schemas.xmlsoap.org/soap/envelope/"
+_MEMO = 2 << 20
+"""Bytes of answers about one type of objects whose values are kept, and as many of those before."""
+_OVERHEAD = 200
+_ERRORS = (expat.ExpatError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
+# text that means itself: neither entities nor what XML reads as something else
+_PLAIN = rb"[ -%'-;=?-~]"
+_OBJ = re.compile(rb'<obj type="(\w+)">(%s+)</obj>' % _PLAIN)
+_SCALAR = re.compile(
+    rb'<name>(%s+)</name><val(?: type="(\w+)")? xsi:type="(?:(xsd):)?(\w+)"(?: type="(\w+)")?>(%s*)</val></propSet>'
+    % (_PLAIN, _PLAIN)
+)
+
+
+def decode(body: bytes, version: str) -> Page | None:
+    """Return the page that an answer holds; None when it holds none. Raises Unfamiliar."""
+    try:
+        return _decoded(body, version)
+    except _ERRORS as error:
+        raise Unfamiliar(f"{type(error).__name__}: {error}") from error
+
+
+def _decoded(body: bytes, version: str) -> Page | None:
+    if b"<!" in body or body.find(b"<?", 1) > 0:
+        raise Unfamiliar("comments, sections or instructions")
+    head, *texts = body.split(b"<objects>")
+    if b"us-ascii" in head.lower():
+        raise Unfamiliar("another encoding")
+    tail = b""
+    if texts:
+        last, end, tail = texts[-1].rpartition(b"</objects>")
+        texts[-1] = last + end
+    frame = _framed(head, tail)
+    if frame is None:
+        return None
+    decoder = _decoder(version, frame.scope)
+    return Page([decoder.content(_ended(text, b"</objects>")) for text in texts], frame.token)
+
+
+def _ended(text: bytes, end: bytes) -> bytes:
+    """Return what is before the tag that ends a part; only white space may follow that."""
+    if not text.endswith(end):
+        text = text.rstrip(b" \t\r\n")
+        if not text.endswith(end):
+            raise Unfamiliar(f"something behind {end.decode()}")
+    return text[: -len(end)]
+
+
+class _Frame(NamedTuple):
+    """What is around the objects: the token of the next page, and the name spaces by the prefixes they have there."""
+
+    token: str
+    scope: tuple[tuple[str, str], ...]
+
+
+_AROUND = (f"{_ENVELOPE}{SEPARATOR}Envelope", f"{_ENVELOPE}{SEPARATOR}Body", "", f"{NAMESPACE}{SEPARATOR}returnval")
+_TOKEN = f"{NAMESPACE}{SEPARATOR}token"
+
+
+def _framed(head: bytes, tail: bytes) -> _Frame | None:
+    """Read what is before the objects of an answer, and what is behind them; None where it holds no page."""
+    path: list[str] = []
+    seen: list[str] = []
+    scope: dict[str, str] = {}
+    token = ""
+
+    def space(prefix: str | None, uri: str | None) -> None:
+        if scope.setdefault(prefix or "", uri or "") != (uri or "") or len(path) > 3:
+            raise Unfamiliar("a prefix with two meanings")
+
+    def start(tag: str, attributes: list[str]) -> None:
+        at = len(path)
+        known = (
+            tag.startswith(f"{NAMESPACE}{SEPARATOR}") and tag.endswith("Response")
+            if at == 2
+            else (tag in (*_AROUND[at : at + 1], _TOKEN if at == 4 else ""))
+        )
+        if not known or tag in seen or (attributes and at > 2):
+            raise Unfamiliar(f"{tag} in the place of a page")
+        path.append(tag)
+        seen.append(tag)
+
+    def end(_tag: str) -> None:
+        path.pop()
+
+    def data(text: str) -> None:
+        nonlocal token
+        token += text if len(path) == 5 else ""
+
+    made = parser()
+    made.StartNamespaceDeclHandler, made.StartElementHandler = space, start
+    made.EndElementHandler, made.CharacterDataHandler = end, data
+    made.Parse(head)
+    if tail and len(path) != len(_AROUND):
+        raise Unfamiliar("objects outside of a page")
+    made.Parse(tail, True)
+    return _Frame(token, tuple(scope.items())) if len(seen) > 3 else None
+
+
+def _fits(value: Plain, kind: VimType, declared: VimType) -> bool:
+    """Return whether a value of a type is of the declared one; references in a list say what they are themselves."""
+    if not (issubclass(declared, list) and issubclass(kind, list) and isinstance(value, tuple)):
+        return fits_type(kind, declared)
+    if not issubclass(item_of(kind), VmomiSupport.ManagedObject):
+        return fits_type(kind, declared)
+    targets = {str(ref).partition(":")[0] for ref in value}
+    return all(fits_type(VmomiSupport.GetWsdlType(NAMESPACE, name), item_of(declared)) for name in targets)
+
+
+@lru_cache(maxsize=4)
+def _decoder(version: str, scope: tuple[tuple[str, str], ...]) -> Decoder:
+    return Decoder(version, scope)
+
+
+class _Memo:
+    """The properties that objects of one type had lately, by their text. The oldest half goes when it is full."""
+
+    def __init__(self, managed: VimType) -> None:
+        self.managed = str(VmomiSupport.GetWsdlName(managed))
+        self.lately: dict[bytes, tuple[str, Plain]] = {}
+        self.before: dict[bytes, tuple[str, Plain]] = {}
+        self._size = 0
+
+    def keep(self, text: bytes, value: tuple[str, Plain]) -> None:
+        """Keep a property."""
+        self._size += len(text) + _OVERHEAD
+        if self._size > _MEMO:
+            self.before, self.lately, self._size = self.lately, {}, 0
+        self.lately[text] = value
+
+
+class Decoder:
+    """Reads objects of one API version, out of answers that declare the same name spaces."""
+
+    def __init__(self, version: str, scope: tuple[tuple[str, str], ...]) -> None:
+        self._types = types_of(version)
+        self._val = self._types.part(self._types.element(vmodl.DynamicProperty), "val")
+        self._scope = dict(scope)
+        if self._scope.get("") != NAMESPACE:
+            raise Unfamiliar("another name space than vim25")
+        declared = "".join(f" xmlns{p and ':'}{p}={quoteattr(uri)}" for p, uri in scope)
+        self._opened = f"<objects{declared}>".encode()
+        self._usual = (self._scope.get("xsi"), self._scope.get("xsd")) == (XSI, _XSD)
+        self._memos: dict[str, _Memo] = {}
+
+    def content(self, text: bytes) -> Content:
+        """Return an object, of what is between its tags."""
+        first, *parts = text.split(b"<propSet>")
+        found = _OBJ.match(first)
+        rest = first[found.end() :] if found else first
+        if parts:
+            last, end, behind = parts[-1].rpartition(b"</propSet>")
+            parts[-1] = last + end
+            rest += behind
+        read = PartReader(self._types, self._scope).read(self._opened, rest) if rest else {}
+        if not read.keys() <= {"_typeName", "missingSet", *(() if found else ("obj",))}:
+            raise Unfamiliar("a property or a reference in another place")
+        ref = f"{found[1].decode()}:{found[2].decode()}" if found else str(read["obj"])
+        kind, _, moid = ref.partition(":")
+        memo = self._memos.get(kind) or self._memo(kind)
+        lately = memo.lately
+        values = dict([lately.get(part) or self._property(part, memo) for part in parts])
+        missing = [(str(each["path"]), each["fault"]) for each in read.get("missingSet", ())]
+        return Content(f"{memo.managed}:{moid}", values, missing)
+
+    def _memo(self, kind: str) -> _Memo:
+        managed: VimType = VmomiSupport.GetWsdlType(NAMESPACE, kind)
+        if not issubclass(managed, VmomiSupport.ManagedObject):
+            raise Unfamiliar(f"{kind} is no managed object")
+        return self._memos.setdefault(kind, _Memo(managed))
+
+    def _property(self, text: bytes, memo: _Memo) -> tuple[str, Plain]:
+        value = memo.before.get(text) or self._parsed(text, memo.managed)
+        memo.keep(text, value)
+        return value
+
+    def _parsed(self, text: bytes, managed: str) -> tuple[str, Plain]:
+        found = _SCALAR.fullmatch(text) if self._usual else None
+        scalar = self._scalar(found) if found else None
+        if scalar is None:
+            reader = PartReader(self._types, self._scope)
+            read = reader.read(self._opened, b"<propSet>" + text)
+            if len(read) > 2:
+                raise Unfamiliar("something between properties")
+            (prop,) = read["propSet"]
+            path, kind, plain = prop["name"], reader.kind, prop["val"]
+        else:
+            path, kind, plain = scalar
+        if not _fits(plain, kind, declared_type(managed, path)):
+            raise Unfamiliar(f"{path} of {managed} is a {kind.__name__}")
+        return path, as_shown(path, plain)
+
+    def _scalar(self, found: re.Match[bytes]) -> tuple[str, VimType, Plain] | None:
+        """Return path, type and value of a text that needs no parser; None where it is no text."""
+        path, before, prefix, name, behind, text = (part.decode() if part else "" for part in found.groups())
+        element = self._types.given(self._val, _XSD if prefix else NAMESPACE, name, before or behind)
+        return (path, element.vim, element.convert(text)) if element.convert is not None else None
