@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure
+from vsphere_ai.model.steps import Clone, Invoke, Lifecycle, Reconfigure
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.reading.collector import calls_at_once
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 TIMEOUT = 60
 RULE = "vcenter.check"
 CONFIG, POWER_ON = "CheckVmConfig_Task", "CheckPowerOn_Task"
-ASKED = {CONFIG: "to change its configuration", POWER_ON: "to power it on"}
+CLONE = "CheckClone_Task"
+ASKED = {CONFIG: "to change its configuration", POWER_ON: "to power it on", CLONE: "to clone it"}
 OFF_BY_THEN = "InvalidPowerState"
 """The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
 MOST = 64  # each check is a task; a very large plan asks for its first VMs only, and says so
@@ -37,25 +38,26 @@ class _Question:
     method: str
     args: Mapping[str, Plain]
     off_by_then: bool = False
+    checker: str = "vmCompatibilityChecker"
+    """The service that is asked."""
 
     def answered(self, *, faults: Sequence[str] = (), warnings: Sequence[str] = (), note: str = "") -> Answer:
         return Answer(self.target, self.method.removesuffix("_Task"), tuple(faults), tuple(warnings), note)
 
 
 def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int = 8) -> Plan:
-    """Return the plan with the answers of CheckVmConfig_Task and CheckPowerOn_Task (API 6.7 and later).
+    """Return the plan with the answers of CheckVmConfig_Task, CheckPowerOn_Task and CheckClone_Task (API 6.7 on).
 
     A refusal is a problem of the plan. They judge by the state of now, and are asked only where it is still that when
     the plan comes to the VM: not after a hardware upgrade of the same plan or a change of the host's hardware, and
     power-on only of a VM that is off and stays as it is. `parallel` questions are asked at a time, and all tasks
     followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
     """
-    checker = vcenter.service("vmCompatibilityChecker")
-    if checker is None or not plan.steps:
+    if not plan.steps:
         return plan
-    found = list(_questions(plan, estate))
+    found = [q for q in _questions(plan, estate) if isinstance(q, Answer) or vcenter.service(q.checker)]
     asked = [q for q in found if isinstance(q, _Question)]
-    answers = dict(zip(asked[:MOST], _answers(vcenter, checker, asked[:MOST], parallel), strict=True))
+    answers = dict(zip(asked[:MOST], _answers(vcenter, asked[:MOST], parallel), strict=True))
     shown = [
         answers[q] if isinstance(q, _Question) else q for q in found if not isinstance(q, _Question) or q in answers
     ]
@@ -81,6 +83,8 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
     for planned in plan.steps:
         step, target = planned.step, planned.step.target
         host = estate.host_of(target.ref) if target.kind == "vm" else None
+        if isinstance(step, Clone) and target not in refused:
+            yield _of_clone(step, own, host, estate)
         if host is None or target in refused or is_new(estate, target.ref):
             continue
         if isinstance(step, Reconfigure):
@@ -102,10 +106,20 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
                 yield _Question(target, POWER_ON, {"vm": target.ref, "host": host.ref})
 
 
-def _answers(vcenter: VCenter, checker: str, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
+def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate: Estate) -> _Question | Answer:
+    """Ask whether a VM can be cloned, unless this plan changes the host of the clone or of its source first."""
+    if {host, estate.host_of(step.source)} & {*own}:
+        return Answer(step.target, "CheckClone", note="not asked: this plan changes its host first")
+    if is_deferred(step.spec):
+        return Answer(step.target, "CheckClone", note="not asked: it needs what this plan makes first")
+    args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": step.name, "spec": step.spec}
+    return _Question(step.target, CLONE, args, checker="vmProvisioningChecker")
+
+
+def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
     def submit(question: _Question) -> str | VsphereAiError:
         try:
-            return str(vcenter.call(checker, question.method, question.args))
+            return str(vcenter.call(str(vcenter.service(question.checker)), question.method, question.args))
         except VsphereAiError as error:
             return error
 

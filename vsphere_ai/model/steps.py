@@ -118,6 +118,8 @@ class Clone(Step):
     folder: str
     name: str
     spec: Mapping[str, Any]
+    canary: str = ""
+    """Reference of the member whose guest has to be ready first: it shows what of the image cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)

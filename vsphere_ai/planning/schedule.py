@@ -134,6 +134,7 @@ def arrange(
         work.firsts[host] += window[:1]
     for vm in _affected_vms(work):
         _add_vm(work, vm)
+    work.edges += _behind_canaries(work)
     for host in sorted(windows):
         work.problems += stuck(estate, host, rolling_of(desired, host))
     work.edges += _power_on_edges(work, outlook.power_on)
@@ -226,6 +227,15 @@ def _before_clone(work: _Arrangement, steps: Sequence[Step]) -> Iterator[Sequenc
         home = work.estate.host_of(step.source) if isinstance(step, Clone) else None
         if home is not None:
             yield work.chains.get(home, ())
+
+
+def _behind_canaries(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
+    """Let the clones of an image that cannot be read wait until the guest of the first one is ready."""
+    first = {vm.ref: chain[-1] for vm, chain in work.chains.items() if chain and isinstance(chain[0], Clone)}
+    for chain in work.chains.values():
+        clone = chain[0] if chain else None
+        if isinstance(clone, Clone) and clone.canary in first:
+            yield first[clone.canary], clone
 
 
 def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:

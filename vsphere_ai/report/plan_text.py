@@ -146,9 +146,14 @@ def _targets(items: Sequence[Item], impact: Impact) -> Iterator[Line]:
     changing = sorted({i.target for i in items if i.changes or i.stays})
     own = {target: [i for i in items if i.target == target] for target in changing}
     whole = {**dict.fromkeys(impact.created, "+"), **dict.fromkeys(impact.destroyed, "-")}
-    alike = grouped(
-        ((whole.get(t) or _sign(its), tuple(line for i in its for line in _item(i))), t) for t, its in own.items()
-    )
+    lines = {target: tuple(line for i in its for line in _item(i)) for target, its in own.items()}
+    new = [t for t in impact.created if t in lines]
+    shared = [line for line in lines[new[0]] if all(line in lines[t] for t in new)] if len(new) > 1 else []
+    if shared:
+        yield f"  + {_names(new)}", 4
+        yield from shared
+        lines |= {t: tuple(line for line in lines[t] if line not in shared) for t in new}
+    alike = grouped(((whole.get(t) or _sign(own[t]), lines[t]), t) for t in own)
     for (sign, changes), targets in alike.items():
         yield f"  {sign} {_names(targets)}", 4
         yield from changes

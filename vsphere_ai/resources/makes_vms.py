@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.guests import image
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import State
 from vsphere_ai.model.vm_sets import Member
@@ -49,7 +50,7 @@ OUTLINES: Mapping[str, tuple[str, ...]] = {
 }
 """What is read of every object where a playbook makes VMs."""
 DETAILS: Mapping[str, tuple[str, ...]] = {
-    "VirtualMachine": ("config.instanceUuid", "datastore", "guest.net", "resourcePool"),
+    "VirtualMachine": (*image.PATHS, "config.instanceUuid", "datastore", "guest.net", "resourcePool"),
 }
 """What is read besides of the VMs that are looked at closely."""
 

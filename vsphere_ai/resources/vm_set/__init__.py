@@ -17,7 +17,8 @@ from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
-from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, nics_of
+from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, network_words, nics_of
+from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.new_vm import facts_of
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
@@ -140,7 +141,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
         }
         if now is None:
             host = view.estate.get(member.place.host)
-            return self.model_copy(update={**update, "host": host.name if host else None, "source": self.made_of})
+            update |= {"addresses": network_words(self, member), "host": host.name if host else None}
+            return self.model_copy(update={**update, "source": self.made_of})
         once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users")
         return self.model_copy(update={**dict.fromkeys(once), **update, "source": self.made_of})
 
@@ -194,8 +196,14 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say why a new VM is placed where it is."""
         member = member_of(view.estate, target.ref)
-        if not self.destroyed and member is not None and not member.exists and member.why_here:
+        if self.destroyed or member is None or member.exists:
+            return
+        if member.why_here:
             yield member.why_here
+        said = view.said(VmSet, target.ref) or self
+        yield from (f.message for f in findings_of(said, member, view) if f.verdict in ("warn", "unknown"))
+        if canary := canary_of(said, member, view):
+            yield f"made once {view.facts(canary).name} is ready, which shows what of the image cannot be read"
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A playbook names the VMs of a set as a range; a rollback makes and destroys none."""

@@ -12,6 +12,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import disks_of, guest_of
+from vsphere_ai.resources.vm_set.image import findings_of
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 REBUILD = {
@@ -31,6 +32,9 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     if member.faults:
         return
     yield from _source_problems(state, member, view)
+    for finding in findings_of(state, member, view):
+        if finding.verdict == "fail":
+            yield Fault(finding.rule, finding.message, finding.help)
     for nic in state.nics or ():
         network = ethernet.found(member.ref, nic.port_group, view)
         if not ethernet.is_port_group(network):

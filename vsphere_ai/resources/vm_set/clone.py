@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.guests import cloud_init
-from vsphere_ai.guests.netplan import GuestNic, Route
+from vsphere_ai.guests.image import cleared_settings
+from vsphere_ai.guests.netplan import GuestNic, Route, summary
 from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -20,6 +21,7 @@ from vsphere_ai.model.vm_sets import Mark, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources.vm_set.image import canary_of
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 IN_THE_CLONE = ("vmxnet3",)
@@ -54,6 +56,12 @@ def guest_words(state: VmSetFields, member: Member) -> str:
     return f"hostname {member.name.lower()}, {users} ({checksum})"
 
 
+def network_words(state: VmSetFields, member: Member) -> dict[str, str]:
+    """Return what the network file of a new member says of each NIC, in a line, by the names of the NICs."""
+    nics = guest_of(state, member).nics
+    return {n.name: line.removeprefix(n.name).strip() for n, line in zip(nics, summary(nics), strict=True)}
+
+
 def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -> Clone:
     """Return the clone that makes a member."""
     place, host = member.place, view.estate.get(member.place.host)
@@ -65,6 +73,7 @@ def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -
         folder=place.folder,
         name=member.name,
         spec=_clone_spec(state, member, view),
+        canary=canary_of(state, member, view),
         summary=f"clone {state.made_of}{on}",
     )
 
@@ -86,7 +95,9 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         source=state.made_of,
         guest=guest_words(state, member),
     )
-    settings = mark.settings() | cloud_init.extra_config(guest_of(state, member))
+    given = mark.settings() | (cloud_init.extra_config(guest_of(state, member)) if state.nics else {})
+    source = view.estate.get(place.source)
+    settings = given | cleared_settings(settings_of(source) if source else {}, given)
     config: dict[str, object] = {
         "_typeName": "VirtualMachineConfigSpec",
         "instanceUuid": member.uuid,
