@@ -99,3 +99,8 @@ def test_what_apply_would_need_is_checked_before(sets, fields, rule):
 
 def test_pools_without_room_refuse_the_whole_set(sets):
     assert sets.refused(play("train-[01:11]", nics=1)) == {"addresses.no-room"}
+
+
+def test_a_nic_with_dhcp_is_waited_for(sets):
+    sets.applied(play("train-01", cards=("{name: mgmt, port_group: dvpg-dhcp}",)))
+    assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 1

@@ -9,7 +9,8 @@ timing: {boot_seconds: 0.5, task_seconds: 0.01, shutdown_seconds: 0.05, guest_se
 clusters: [{name: gpu-a, drs: fullyAutomated}]
 switches:
   - {name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{name: dvpg-rdma, vlan: 100}]}
-  - {name: dvs-lan, uplinks: 2, port_groups: [{name: dvpg-lan, vlan: 20}, {name: dvpg-storage, vlan: 30}]}
+  - name: dvs-lan
+    port_groups: [{name: dvpg-lan}, {name: dvpg-storage, vlan: 30}, {name: dvpg-dhcp, vlan: 40, dhcp: 10.40.0.0/24}]
 hosts:
   - name: esx[01:02].lab.local
     cluster: gpu-a
@@ -41,9 +42,9 @@ HOSTS = """
 """
 
 
-def play(names="train-[01:04]", *, name="train", more="", nics=3, **fields):
-    """The play of a set: NICs for management, storage and RDMA, or the first of them."""
-    listed = [
+def play(names="train-[01:04]", *, name="train", more="", nics=3, cards=(), **fields):
+    """The play of a set: NICs for management, storage and RDMA, or the first of them; or these `cards`."""
+    listed = cards or [
         "{name: mgmt, port_group: dvpg-lan, role: mgmt, primary: true, addresses: mgmt}",
         "{name: storage, port_group: dvpg-storage, role: storage, addresses: storage}",
         "{name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, role: rdma, rail: 1, addresses: rail1}",

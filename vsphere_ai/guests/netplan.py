@@ -56,6 +56,8 @@ class GuestNic:
     primary: bool = False
     nameservers: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
+    dhcp: bool = False
+    """Its IPv4 address comes from DHCP; routes from there are only taken by the primary NIC."""
 
 
 def tables(nics: Sequence[GuestNic]) -> list[int | None]:
@@ -99,7 +101,7 @@ def read_network(text: str) -> tuple[GuestNic, ...]:
 
 
 def _words(nic: GuestNic, table: int | None) -> Iterator[str]:
-    yield from (nic.name, nic.mac, ", ".join(nic.addresses) or "no address")
+    yield from (nic.name, nic.mac, ", ".join((*nic.addresses, *(["DHCP"] if nic.dhcp else []))) or "no address")
     if nic.mtu:
         yield f"MTU {nic.mtu}"
     if table is not None and nic.addresses:
@@ -114,7 +116,8 @@ def _words(nic: GuestNic, table: int | None) -> Iterator[str]:
 def _ethernet(nic: GuestNic, table: int | None) -> dict[str, object]:
     made: dict[str, object] = {"match": {"macaddress": nic.mac}, "set-name": nic.name}
     made |= {"mtu": nic.mtu} if nic.mtu else {}
-    made |= {"dhcp4": False, "dhcp6": False, "accept-ra": False}
+    made |= {"dhcp4": nic.dhcp, "dhcp6": False, "accept-ra": False}
+    made |= {"dhcp4-overrides": {"use-routes": False}} if nic.dhcp and table is not None else {}
     made |= {"addresses": list(nic.addresses)} if nic.addresses else {}
     servers = {"addresses": list(nic.nameservers), "search": list(nic.search)}
     made |= {"nameservers": {k: v for k, v in servers.items() if v}} if nic.nameservers or nic.search else {}
@@ -161,12 +164,17 @@ class _Nameservers(_Part):
     search: tuple[str, ...] = ()
 
 
+class _Overrides(_Part):
+    routes: bool = Field(alias="use-routes")
+
+
 class _Ethernet(_Part):
     match: _Match
     set_name: str = Field(alias="set-name")
     mtu: int | None = None
     dhcp4: bool
     dhcp6: bool
+    overrides: _Overrides | None = Field(default=None, alias="dhcp4-overrides")
     accept_ra: bool = Field(alias="accept-ra")
     addresses: tuple[str, ...] = ()
     nameservers: _Nameservers = _Nameservers()
@@ -201,7 +209,8 @@ def _nic(name: str, each: _Ethernet) -> GuestNic:
         mtu=each.mtu,
         gateways=tuple(r.via for r in each.routes if r.to in defaults and r.via),
         routes=tuple(Route(r.to, r.via) for r in each.routes if r.to not in defaults and r.via),
-        primary=bool(own) and used in (set(), {None}),
+        primary=bool(own or each.dhcp4) and used in (set(), {None}) and each.overrides is None,
         nameservers=each.nameservers.addresses,
         search=each.nameservers.search,
+        dhcp=each.dhcp4,
     )

@@ -72,7 +72,7 @@ def _alone(nic: GuestNic) -> Iterator[_Fault]:
         if reason:
             yield _Fault("guest.address", f"{text} {reason}", "give the address of a host with its prefix length")
         own += [found] if found else []
-    if nic.primary and not nic.addresses:
+    if nic.primary and not nic.addresses and not nic.dhcp:
         yield _Fault("guest.primary-nic", "the primary NIC has no address", "give it an address, or choose another NIC")
     yield from _mtu(nic, own)
     yield from _gateways(nic, own)

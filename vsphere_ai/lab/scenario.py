@@ -56,11 +56,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """A distributed port group. `vlan` 0 means untagged; without `active_uplinks` it has those of its switch."""
+    """A distributed port group. `vlan` 0 means untagged; without `active_uplinks` it has those of its switch.
+
+    `dhcp` is the IPv4 subnet of which a DHCP server gives addresses there; none without it.
+    """
 
     name: str
     vlan: int = 0
     active_uplinks: tuple[str, ...] = ()
+    dhcp: str = ""
 
 
 @dataclass(frozen=True)

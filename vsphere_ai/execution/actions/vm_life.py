@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
-from vsphere_ai.guests.ready import READY, Answer, verdict
+from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
@@ -116,6 +116,12 @@ class VmLife:
             last = why_not_ready(step, found)
             if not last:
                 return
+            if conflicts := conflicts_of(step, found):
+                raise NotVerified(
+                    f"{step.target.name} has no network as planned: {conflicts}",
+                    "find the other station by its MAC address; the guest has taken the address off",
+                    rule="guest.conflict",
+                )
             say(f"{last}, {waited:.0f} s")
         raise NotVerified(
             f"{step.target.name} is not ready after {step.timeout:.0f} s: {last}",
@@ -140,16 +146,24 @@ def why_not_ready(step: GuestReady, found: Facts) -> str:
         for nic in found.get("guest.net") or ()
     }
     for mac, wanted in step.nics:
-        have, own = reported.get(mac, set()), said.nics.get(mac)
+        have = reported.get(mac, set())
         for address in wanted:
-            answer = own.addresses.get(address, Answer("")) if own else Answer("")
-            if answer.word == "conflict":
-                return f"{address} is in use by the station {answer.mac or 'with an unknown MAC address'}"
             if address.lower() not in have:
                 return f"{mac} does not report {address}"
         if not wanted and not any(not a.startswith("fe80:") for a in have):
             return f"{mac} has no address yet"
     return ""
+
+
+def conflicts_of(step: GuestReady, found: Facts) -> str:
+    """Return which planned addresses another station has, as the guest found at its boot; empty for none."""
+    try:
+        said = verdict(settings_of(found).get(READY, ""))
+    except ValueError:
+        return ""
+    probed = ((a, n.addresses.get(a)) for m, addresses in step.nics if (n := said.nics.get(m)) for a in addresses)
+    taken = ((a, answer.mac) for a, answer in probed if answer is not None and answer.word == "conflict")
+    return ", ".join(f"{a} is in use by the station {mac or '(unknown)'}" for a, mac in taken)
 
 
 def _addresses(nic: Mapping[str, Any]) -> tuple[str, ...]:

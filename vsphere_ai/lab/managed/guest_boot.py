@@ -11,7 +11,7 @@ import gzip
 import threading
 import zlib
 from collections.abc import Mapping
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 import yaml
@@ -53,7 +53,7 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     ethernets = _ethernets(metadata)
     clashes = mo.extra.get(mac_addresses.CLASHES, {})
     cards = [card for card in mo["config"].hardware.device if isinstance(card, CARD)]
-    guest.net = [_nic(c, {} if c.macAddress.lower() in clashes else ethernets) for c in cards]
+    guest.net = [_nic(farm, c, {} if c.macAddress.lower() in clashes else ethernets) for c in cards]
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
     _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)
@@ -77,10 +77,11 @@ def _show(mo: ManagedObject, name: str | None, address: str | None) -> None:
         shown.hostName, shown.ipAddress = name, address
 
 
-def _nic(card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
+def _nic(farm: Farm, card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
     connected = bool(card.connectable and card.connectable.connected)
-    own = [e.get("addresses") for e in ethernets.values() if _is_of(e, card.macAddress)]
-    texts = [text for each in own if isinstance(each, list) for text in each]
+    mine = [e for e in ethernets.values() if _is_of(e, card.macAddress)]
+    texts = [text for each in mine if isinstance(each.get("addresses"), list) for text in each["addresses"]]
+    texts += [_leased(farm, card)] if any(e.get("dhcp4") is True for e in mine) else []
     found = [each for text in texts if (each := _address(str(text))) is not None] if connected else []
     return vim.vm.GuestInfo.NicInfo(
         network=card.deviceInfo.summary,
@@ -90,6 +91,19 @@ def _nic(card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
         ipAddress=[each.ipAddress for each in found],
         ipConfig=vim.net.IpConfigInfo(ipAddress=[*found, _link_local(card.macAddress)] if connected else []),
     )
+
+
+def _leased(farm: Farm, card: Any) -> str:
+    """Return the address that the DHCP server of the card's port group gives it, always the same one; or nothing."""
+    port = getattr(card.backing, "port", None)
+    group = farm.store.objects.get(port.portgroupKey) if port else None
+    groups = [g for s in farm.scenario.switches for g in s.port_groups if group and g.name == group["name"]]
+    subnet = next((g.dhcp for g in groups), "")
+    if not subnet:
+        return ""
+    network = ip_network(subnet)
+    number = int(card.macAddress.replace(":", ""), 16) % (network.num_addresses - 2)
+    return f"{network.network_address + 1 + number}/{network.prefixlen}"
 
 
 def _address(text: str) -> Any:

@@ -5,7 +5,6 @@ Sources: vSphere Web Services API reference, CloneVM_Task and VirtualMachineClon
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,6 +39,7 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
             gateways=own[nic.name].gateways,
             routes=tuple(Route(to, via) for to, via in own[nic.name].routes),
             primary=bool(nic.primary) or len(state.nics or ()) == 1,
+            dhcp=not nic.pools,
         )
         for nic in state.nics or ()
         if nic.name in own
@@ -50,10 +50,8 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
 
 def guest_words(state: VmSetFields, member: Member) -> str:
     """Return what the guest is given, in words and as a checksum of all of it."""
-    texts = sorted(cloud_init.extra_config(guest_of(state, member)).items())
-    checksum = hashlib.sha256(repr(texts).encode()).hexdigest()[:8]
-    users = ", ".join(map(str, state.users or ())) or "no users"
-    return f"hostname {member.name.lower()}, {users} ({checksum})"
+    guest, users = guest_of(state, member), ", ".join(map(str, state.users or ())) or "no users"
+    return f"hostname {guest.hostname}, {users} ({cloud_init.guest_checksum(guest)})"
 
 
 def network_words(state: VmSetFields, member: Member) -> dict[str, str]:
