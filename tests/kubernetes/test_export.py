@@ -164,6 +164,19 @@ def test_a_function_of_a_nic_without_rdma_is_not_offered_for_it():
     assert "rdmaResourceName" not in network["ipvlan"]
 
 
+@pytest.mark.parametrize(("second", "severity"), [(DROPS, "error"), (None, "warning")])
+def test_of_port_groups_with_one_name_the_one_that_lacks_something_counts(second, severity):
+    one, other = rails(1, 2)
+    moved = (card(2, 1, "pg-rail2"),)
+    estate = seen(one, other.having({"config.hardware.device": moved}))
+    group = estate["DistributedVirtualPortgroup:pg-rail2"]
+    config = None if second is None else {"macManagementPolicy": second}
+    found = exported(estate.with_objects([group.having({"name": "dvpg-rail1", "config.defaultPortConfig": config})]))
+    assert "export.mac-filter" in rules(found, severity)
+    other = "warning" if severity == "error" else "error"
+    assert "export.mac-filter" not in rules(found, other)
+
+
 def test_an_adapter_of_no_port_group_is_shared_with_a_warning():
     cards = [{**card(1, 1, "pg-none"), "backing": {"opaqueNetworkId": "segment-7"}}]
     found = exported(seen(machine(1, cards, ethernet(1, 1, "rail1", "172.16.2.1/23"))))

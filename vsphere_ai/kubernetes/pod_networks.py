@@ -150,7 +150,11 @@ def _networks(shares: Sequence[tuple[NodeNic, Share]]) -> Iterator[PodNetwork]:
         nics = [nic for nic, _ in own]
         mtus = [nic.mtu for nic in nics if nic.mtu]
         nodes = tuple(dict.fromkeys(share.node for _, share in own))
-        yield PodNetwork(names.of(nics[0].interface), nics[0], nodes, min(mtus, default=None), tuple(s for _, s in own))
+        # the same name may be that of several port groups: what one of them lacks, pods cannot rely on
+        allowed = False if any(nic.macs_allowed is False for nic in nics) else nics[0].macs_allowed
+        unknown = allowed and any(nic.macs_allowed is None for nic in nics)
+        nic = replace(nics[0], macs_allowed=None if unknown else allowed, rdma=all(nic.rdma for nic in nics))
+        yield PodNetwork(names.of(nic.interface), nic, nodes, min(mtus, default=None), tuple(s for _, s in own))
 
 
 def _held(nic: NodeNic, pools: Pools) -> Iterator[tuple[str, Interface]]:
