@@ -48,6 +48,7 @@ def call(method="PowerOnVM_Task", name="vm1", host="esx1"):
         "{on: PowerOnVM_Task, do: {task-stuck: queued}}",
         "{on: ShutdownGuest, when: after, do: hold}",
         "{on: ShutdownGuest, nth: 1, do: guest-stuck}",
+        "{on: PowerOnVM_Task, target: trn-*, do: {guest-address: 10.0.0.9}}",
         "{on: any, do: {power-loss: esx02*}}",
     ],
 )
@@ -75,6 +76,8 @@ def test_values_and_defaults():
         ("", [("f.yml:1:1", "expected a list of rules")]),
         ("- {on: ReconfigVM, do: drop}", [("f.yml:1:8", "the lab has no method 'ReconfigVM'")]),
         ("- {on: RebootGuest, do: guest-stuck}", [("f.yml:1:8", "RebootGuest shuts down no guest")]),
+        ("- {on: RebootGuest, do: gateway-silent}", [("f.yml:1:8", "RebootGuest starts no guest")]),
+        ("- {on: any, do: {guest-address: 10.0.0.999}}", [("f.yml:1:33", "'10.0.0.999' is not an IP address")]),
         ("- {on: any, do: dorp}", [("f.yml:1:17", "unknown fault 'dorp'")]),
         ("- {on: any}\n- {do: drop}", [("f.yml:1:3", "a rule needs 'do'"), ("f.yml:2:3", "a rule needs 'on'")]),
         ("- {on: any, do: drop, on: any}", [("f.yml:1:23", "the key 'on' is given twice")]),
@@ -117,7 +120,7 @@ def test_all_errors_of_a_file_are_told_in_one_run(tmp_path):
 
 def test_every_word_can_be_written():
     values = {"seconds": "1s", "fault": "InvalidState", "status": "19", "percent": "20", "pci": "'0000:3b:00.0'"}
-    values["alarm"] = "Host memory usage"
+    values["alarm"], values["address"] = "Host memory usage", "10.0.0.9"
     for word, about in WORDS.items():
         on = next(k for k in ("any", "ssh: x") if k == "any" or about.events == ("ssh",))
         written = f"{{{word}: {values[about.value]}}}" if about.value in values else word
@@ -140,6 +143,8 @@ def test_every_word_can_be_written():
         ("{on: any, do: {task-stuck: 5}}", call("StartService"), False),
         ("{on: any, do: guest-stuck}", call("ShutdownGuest"), True),
         ("{on: any, do: guest-stuck}", call("PowerOffVM_Task"), False),
+        ("{on: any, do: address-taken}", call("PowerOnMultiVM_Task"), True),
+        ("{on: any, do: address-taken}", call("ShutdownGuest"), False),
         ("{on: any, do: power-loss}", Event("soap", "CreateFolder", ("f",)), False),
         ("{on: any, do: {power-loss: esx1}}", Event("soap", "CreateFolder", ("f",)), True),
         ("{on: ssh-connect, target: esx1, do: drop}", Event("ssh-connect", "", ("esx1",), ("esx1",)), True),

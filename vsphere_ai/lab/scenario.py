@@ -269,13 +269,32 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Image:
+    """The guest on a VM's disks, as it was installed. A clone has the same one.
+
+    `distribution` is its name as VMware Tools write it into the VM's settings (``guestInfo.detailed.data``), such as
+    ``Ubuntu 22.04.4 LTS``; `tools` their version. `cloud_init` is a version, or ``none``; before 21.3 it reads no
+    guestinfo. Of the renderers only netplan makes routing rules. With `ovf_properties` a VM has vApp options, and
+    cloud-init takes its data from there. `customization` false is a guest that vSphere cannot customize.
+    """
+
+    distribution: str = ""
+    tools: str = "11.2.5"
+    cloud_init: str = "23.4.4"
+    renderer: str = "netplan"
+    ovf_properties: dict[str, str] = field(default_factory=dict)
+    customization: bool = True
+
+
+@dataclass(frozen=True)
 class Vm:
     """One virtual machine, or with a range in its name several alike.
 
     `folder` is the path below the datacenter's VM folder, `pool` the path of a resource pool of the host's cluster;
-    `network` a port group; `tools` is ``running``, ``unmanaged`` (open-vm-tools) or ``none``. A disk of `disk_gb` and
-    one for each of `more_disks_gb` are on `datastore`, thin; `disk_used_gb` of each are written, all without it.
-    `vgpu` and `pvrdma` (port groups) are devices it has from the start.
+    `network` is the port group of its NIC (none if it is empty), `more_networks` are those of others; `tools` is
+    ``running``, ``unmanaged`` (open-vm-tools) or ``none``. A disk of `disk_gb` and one for each of `more_disks_gb` are
+    on `datastore`, thin; `disk_used_gb` of each are written, all without it. `vgpu` and `pvrdma` (port groups) are
+    devices it has from the start.
     `snapshots` are names, each snapshot a child of the one before. `vapp` is the vApp it is in. `ft` is the primary VM
     of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM. `question` is the text of a pending question.
     `disabled_methods` are methods that another product has disabled, e.g. ``ReconfigVM_Task``. `agent` is ``vcls`` or
@@ -299,7 +318,9 @@ class Vm:
     datastore: str = ""
     pool: str = ""
     network: str = "VM Network"
+    more_networks: tuple[str, ...] = ()
     tools: str = "unmanaged"
+    image: Image = field(default_factory=Image)
     memory_reservation_locked: bool = False
     vgpu: tuple[str, ...] = ()
     pvrdma: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Host", "assignment_policy"): ("performance", "consolidation"),
     ("Host", "lockdown"): ("disabled", "normal", "strict"),
     ("Host", "driver_line"): ("AIE", "VMware"),
+    ("Image", "renderer"): ("netplan", "networkd", "NetworkManager", "sysconfig", "eni"),
     ("Nic", "rdma_state"): ("Active", "Down"),
     ("Rule", "kind"): ("affinity", "anti-affinity", "host-affinity", "host-anti-affinity"),
     ("Ssh", "policy"): ("on", "off", "automatic"),
@@ -273,6 +274,6 @@ def _vm_relations(
     for name in expand(vm.host):
         if name not in hosts:
             yield Diagnostic(mark, f"VM {vm.name!r} runs on host {name!r}, which is not described")
-    for group in (*vm.pvrdma, *([vm.network] if vm.network != "VM Network" else [])):
-        if group not in groups:
+    for group in (*vm.pvrdma, vm.network, *vm.more_networks):
+        if group and group not in groups | {"VM Network"}:
             yield Diagnostic(mark, f"VM {vm.name!r} names the unknown port group {group!r}")

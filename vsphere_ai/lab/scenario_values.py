@@ -30,6 +30,8 @@ SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
     ("PortGroup", "name"): _NAMED,
     ("Nic", "name"): _NAMED,
     ("Vmkernel", "name"): _NAMED,
+    ("Image", "tools"): _VERSION,
+    ("Image", "cloud_init"): (re.compile(r"\d+(\.\d+)+|none"), "a version, such as 23.4.4, or none"),
     ("Rule", "name"): _NAMED,
     ("Datastore", "name"): (re.compile(r"[^\[\]]+"), "a name without brackets"),
     ("DatastoreCluster", "name"): _NAMED,

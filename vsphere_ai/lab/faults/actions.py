@@ -10,10 +10,10 @@ from typing import Protocol
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults.engine import Fired
-from vsphere_ai.lab.faults.rules import WORDS
+from vsphere_ai.lab.faults.rules import ON_GUESTS, WORDS
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.listener import Listener
-from vsphere_ai.lab.managed import alarms
+from vsphere_ai.lab.managed import alarms, guest_faults
 from vsphere_ai.lab.sshd import SshServer
 from vsphere_ai.lab.tls import make_certificate
 
@@ -46,6 +46,10 @@ def strike(lab: Lab, fired: Fired) -> None:
     elif action.word == "key-swap":
         for host in _hosts(lab, fired):
             lab.ssh[host.name].new_key()
+    elif action.word in ON_GUESTS:
+        if action.word != "guest-stuck":  # which awaits the shutdown itself
+            found = guest_faults.GuestFault(action.value, fired.released)
+            guest_faults.befall(lab.farm, fired.event.objects, action.word, found)
     elif action.word == "raise-alarm":
         for host in _hosts(lab, fired):
             _alarm(lab.farm, host, action.value)

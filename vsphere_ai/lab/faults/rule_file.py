@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
 
@@ -100,8 +101,9 @@ class _Reader:
             self.say(nodes["do"], f"'{word}' cannot happen on '{rule.on}'", f"it can on: {', '.join(events)}")
         elif word in ON_TASKS and rule.on not in NOT_METHODS and not rule.on.endswith("_Task"):
             self.say(nodes["on"], f"{rule.on} starts no task", f"'{word}' needs a method that ends in _Task")
-        elif word == "guest-stuck" and rule.on not in (*NOT_METHODS, *ON_GUESTS):
-            self.say(nodes["on"], f"{rule.on} shuts down no guest", f"'{word}' needs {' or '.join(ON_GUESTS)}")
+        elif word in ON_GUESTS and rule.on not in (*NOT_METHODS, *ON_GUESTS[word]):
+            what = "shuts down" if word == "guest-stuck" else "starts"
+            self.say(nodes["on"], f"{rule.on} {what} no guest", f"'{word}' needs {' or '.join(ON_GUESTS[word])}")
         elif rule.on in ("connect", "ssh-connect") and rule.when != "before":
             self.say(nodes["when"], f"on '{rule.on}' there is only 'before'")
         elif rule.on in ("connect", "versions") and "target" in nodes:
@@ -158,6 +160,8 @@ class _Reader:
             self.say(node, f"the API has no fault type '{text}'", _EXAMPLES[kind])
         if kind == "pci" and not _PCI.fullmatch(text):
             self.say(node, f"'{text}' is not a PCI address", _EXAMPLES[kind])
+        if kind == "address" and not _is_address(text):
+            self.say(node, f"'{text}' is not an IP address", _EXAMPLES[kind])
         return Action(word, value=text.lower() if kind == "pci" else text)
 
     def when(self, node: Node | None, action: Action) -> When:
@@ -216,6 +220,7 @@ _EXAMPLES = {
     "status": "for example {exit: 19}",
     "percent": "for example {task-stuck: 20}, or {task-stuck: queued}",
     "alarm": "for example {raise-alarm: Host memory usage}",
+    "address": "for example {guest-address: 10.0.0.99}",
     "pci": "for example {gpu-missing: '0000:3b:00.0'}",
 }
 
@@ -227,6 +232,14 @@ def _kinds(on: str) -> tuple[EventKind, ...]:
     if on in ("connect", "versions", "ssh-connect"):
         return (cast(EventKind, on),)
     return ("ssh",) if on.startswith("ssh:") else ("soap",)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_fault(name: str) -> bool:

@@ -38,7 +38,7 @@ class Word:
 
     events: tuple[EventKind, ...]
     whens: tuple[When, ...] = ()
-    value: Literal["", "seconds", "fault", "status", "percent", "pci", "host", "alarm"] = ""
+    value: Literal["", "seconds", "fault", "status", "percent", "pci", "host", "alarm", "address"] = ""
 
 
 WORDS: Mapping[str, Word] = {
@@ -58,6 +58,11 @@ WORDS: Mapping[str, Word] = {
     "task-stuck": Word(("soap",), (), "percent"),
     "task-gone": Word(("soap",)),
     "guest-stuck": Word(("soap",)),
+    "guest-never-ready": Word(("soap",)),
+    "guest-address": Word(("soap",), (), "address"),
+    "address-taken": Word(("soap",)),
+    "gateway-silent": Word(("soap",)),
+    "customization-fails": Word(("soap",)),
     "expire-session": Word(_EVERYWHERE, _EITHER_SIDE),
     "restart": Word(_EVERYWHERE, _EITHER_SIDE, "seconds"),
     "cert-swap": Word(_EVERYWHERE, _EITHER_SIDE),
@@ -70,8 +75,16 @@ WORDS: Mapping[str, Word] = {
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
 ON_TASKS = ("task-fails", "task-stuck", "task-gone")
-ON_GUESTS = ("ShutdownGuest",)
-"""The methods whose guest can be `guest-stuck`."""
+_BOOTS = ("PowerOnVM_Task", "PowerOnMultiVM_Task")
+ON_GUESTS: Mapping[str, tuple[str, ...]] = {
+    "guest-stuck": ("ShutdownGuest",),
+    "guest-never-ready": _BOOTS,
+    "guest-address": _BOOTS,
+    "address-taken": _BOOTS,
+    "gateway-silent": _BOOTS,
+    "customization-fails": _BOOTS,
+}
+"""Faults of guests, and the methods at which each can be."""
 LATE = ("delay", "hold")
 """Faults after which everything goes on as it would have without them."""
 
@@ -134,7 +147,7 @@ class Rule:
             return False
         if self.do.word in ON_TASKS and not event.name.endswith("_Task"):
             return False
-        if self.do.word == "guest-stuck" and event.name not in ON_GUESTS:
+        if event.name not in ON_GUESTS.get(self.do.word, (event.name,)):
             return False
         named = self.do.value and WORDS[self.do.word].value == "host"
         return bool(self.do.word not in NEED_HOST or event.hosts or named)

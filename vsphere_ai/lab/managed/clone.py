@@ -14,7 +14,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, datastores, demand, disks, reads
+from vsphere_ai.lab.managed import Call, changes, datastores, demand, disks, guest_image, reads
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
@@ -94,6 +94,7 @@ def _cloned(farm: Farm, request: Request) -> Any:
     made = _made(farm, request)
     mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
     mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
+    mo.extra[guest_image.IMAGE] = guest_image.of(source)
     asked = (spec.config.instanceUuid if spec.config is not None else None) or ""
     farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **ledger_detail(farm, mo))
     if spec.powerOn and not spec.template:

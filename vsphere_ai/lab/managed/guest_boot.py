@@ -10,7 +10,7 @@ import base64
 import gzip
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
@@ -18,7 +18,7 @@ import yaml
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import guest_ready, mac_addresses
+from vsphere_ai.lab.managed import guest_faults, guest_image, guest_ready, mac_addresses
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard
@@ -33,9 +33,12 @@ def booted(farm: Farm, mo: ManagedObject) -> None:
     if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not _settings(mo).get(METADATA):
         return
     boot = mo["runtime"].bootTime
+    stuck = guest_faults.begin(mo).get("guest-never-ready")
     _show(mo, None, None)
 
     def later() -> None:
+        if stuck is not None:
+            stuck.released.wait()
         with farm.store.lock:
             on = mo["runtime"].powerState == "poweredOn" and mo["runtime"].bootTime == boot
             if on and mo.moid in farm.store.objects:
@@ -47,13 +50,14 @@ def booted(farm: Farm, mo: ManagedObject) -> None:
 
 
 def _come_up(farm: Farm, mo: ManagedObject) -> None:
-    settings = _settings(mo)
+    settings = _settings(mo) if guest_image.reads_guestinfo(mo) else {}
     metadata = _document(settings, METADATA)
     guest = mo["guest"]
-    ethernets = _ethernets(metadata)
+    ethernets = guest_image.rendered(mo, _ethernets(metadata))
     clashes = mo.extra.get(mac_addresses.CLASHES, {})
     cards = [card for card in mo["config"].hardware.device if isinstance(card, CARD)]
     guest.net = [_nic(farm, c, {} if c.macAddress.lower() in clashes else ethernets) for c in cards]
+    _take_other(mo, guest.net)
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
     _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)
@@ -69,6 +73,16 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
         _write(mo, USERDATA, REDACTED)
         _write(mo, f"{USERDATA}.encoding", "")
     farm.store.touch(mo, "guest", "summary", "config")
+
+
+def _take_other(mo: ManagedObject, nics: Iterable[Any]) -> None:
+    """Let a guest have another address than it was given, where a fault says so."""
+    fault = guest_faults.of(mo, "guest-address")
+    own = [a for nic in nics for a in nic.ipConfig.ipAddress if not _is_local(a)] if fault is not None else []
+    if fault is not None and own:
+        for nic in nics:
+            nic.ipAddress = [fault.value if text == own[0].ipAddress else text for text in nic.ipAddress]
+        own[0].ipAddress = fault.value
 
 
 def _show(mo: ManagedObject, name: str | None, address: str | None) -> None:

@@ -2,7 +2,7 @@
 
 The user data bring the command's parameters as a file ``nics.json``: a generation, and per NIC its MAC address, table,
 addresses and gateways. An address that a powered-on VM's guest reports on the same network is in conflict with it; the
-guest takes it off, as the command does. Every gateway of a connected NIC answers.
+guest takes it off, as the command does. Every gateway of a connected NIC answers, unless a fault says that it does not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import guest_faults
 from vsphere_ai.lab.store import ManagedObject
 
 KEY = "guestinfo.vsphere-ai.ready"
@@ -67,13 +68,13 @@ def _result(farm: Farm, mo: ManagedObject, given: Mapping[str, Any], card: Any) 
     found = {
         str(host.ip): f"not probed: {reason}" if reason else _probe(farm, mo, card, str(host.ip)) for host in hosts
     }
+    answer = "silent" if guest_faults.of(mo, "gateway-silent") else f"answered {ROUTER}"
     free = [host.network for host in hosts if found[str(host.ip)] == "free"]
     return {
         "name": "" if card is None else given["name"],
         "addresses": found,
         "gateways": {
-            text: f"answered {ROUTER}" if any(ip_address(text) in each for each in free) else NO_SENDER
-            for text in given["gateways"]
+            text: answer if any(ip_address(text) in each for each in free) else NO_SENDER for text in given["gateways"]
         },
     }
 
@@ -83,12 +84,14 @@ def _probe(farm: Farm, mo: ManagedObject, card: Any, host: str) -> str:
     own = [a for a in card.ipConfig.ipAddress if ip_address(a.ipAddress) == ip_address(host)]
     if not own:
         return "absent"
-    holder = next((n for n in _others(farm, mo, card.network) if _has(n, host)), None)
+    taken = guest_faults.of(mo, "address-taken") is not None
+    holders = (n.macAddress for n in _others(farm, mo, card.network) if _has(n, host))
+    holder = guest_faults.STRANGER if taken else next(holders, None)
     if holder is None:
         return "free"
     card.ipConfig.ipAddress = [a for a in card.ipConfig.ipAddress if a not in own]
     card.ipAddress = [text for text in card.ipAddress if ip_address(text) != ip_address(host)]
-    return f"conflict {holder.macAddress.lower()}"
+    return f"conflict {holder.lower()}"
 
 
 def _others(farm: Farm, mo: ManagedObject, network: str) -> Iterator[Any]:

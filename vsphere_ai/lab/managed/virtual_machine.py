@@ -11,7 +11,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Guest
-from vsphere_ai.lab.managed import Call, changes, datastores, vgpu_migration
+from vsphere_ai.lab.managed import Call, changes, datastores, guest_image, vgpu_migration
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.network import add_plain_network
@@ -30,7 +30,6 @@ GUESTS = {
     "rhel8_64Guest": ("Red Hat Enterprise Linux 8 (64-bit)", "linuxGuest"),
     "windows9Server64Guest": ("Microsoft Windows Server 2016 (64-bit)", "windowsGuest"),
 }
-TOOLS_VERSION = 11333  # 11.2.5: major*1024 + minor*32 + patch
 _stamps = itertools.count(1)
 
 
@@ -43,7 +42,7 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
     """Add a VM, powered off, to a folder and a host."""
     made = draft(farm, name, host)
     mo = enroll(farm, folder, made, tools=spec.tools)
-    mo.extra["guest"] = _guest(farm, host, spec)
+    mo.extra["guest"], mo.extra[guest_image.IMAGE] = _guest(farm, host, spec), spec.image
     written = [min(size, spec.disk_used_gb or size) for size in (spec.disk_gb, *spec.more_disks_gb)]
     mo.extra[datastores.SIZES] = {_disk_path(farm, mo, spec, n): gb << 30 for n, gb in enumerate(written)}
     equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
@@ -127,7 +126,8 @@ def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -
         firmware=spec.firmware,
         files=vim.vm.FileInfo(vmPathName=f"[{spec.datastore or farm.scenario.datastore}] {name}/{name}.vmx"),
         tools=vim.vm.ToolsConfigInfo(
-            toolsVersion=0 if spec.tools == "none" else TOOLS_VERSION, toolsInstallType=_install_type(spec.tools)
+            toolsVersion=0 if spec.tools == "none" else guest_image.tools_version(spec.image),
+            toolsInstallType=_install_type(spec.tools),
         ),
         flags=vim.vm.FlagInfo(),
         defaultPowerOps=vim.vm.DefaultPowerOpInfo(),
@@ -141,7 +141,11 @@ def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -
         cpuHotRemoveEnabled=False,
         memoryHotAddEnabled=False,
         latencySensitivity=vim.LatencySensitivity(level="normal"),
-        extraConfig=[vim.option.OptionValue(key=k, value=v) for k, v in spec.extra_config.items()],
+        vAppConfig=guest_image.vapp_options(spec.image),
+        extraConfig=[
+            vim.option.OptionValue(key=k, value=v)
+            for k, v in (guest_image.settings(spec.image) | spec.extra_config).items()
+        ],
     )
 
 
@@ -173,9 +177,11 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
             device=[2000 + n for n in range(len(sizes))],
         ),
         *(_disk(farm, mo, spec, n, size) for n, size in enumerate(sizes)),
-        _nic(farm, mo, spec.network, 0, DEV.VirtualVmxnet3),
     ]
-    devices += [_nic(farm, mo, group, 1 + n, DEV.VirtualVmxnet3Vrdma) for n, group in enumerate(spec.pvrdma)]
+    networks = [each for each in (spec.network, *spec.more_networks) if each]
+    cards = [(each, DEV.VirtualVmxnet3) for each in networks]
+    cards += [(each, DEV.VirtualVmxnet3Vrdma) for each in spec.pvrdma]
+    devices += [_nic(farm, mo, group, n, typ) for n, (group, typ) in enumerate(cards)]
     for n, profile in enumerate(spec.vgpu):
         backing = DEV.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
         vgpu_migration.complete(farm.host(host), backing)
