@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.addresses.external import key_of, keys_held, leased_in, released_in, request_document
+from vsphere_ai.addresses.external import key_of, keys_dropped, leased_in, released_in, request_document
 from vsphere_ai.addresses.holding import Ledger, Nic
 from vsphere_ai.addresses.leasing import lease, release, wanted_keys
 from vsphere_ai.addresses.pool import Backend, Pool
@@ -61,11 +61,11 @@ def test_an_answer_that_cannot_be_given_is_a_problem(address):
 
 def test_what_is_released_is_named_by_its_keys():
     ledger = lease(Ledger(), terms(GIVEN), trn(2)).ledger
-    assert keys_held(ledger, terms(), "trn") == {"ipam": list(KEYS)}
-    assert keys_held(ledger, terms(), "trn", keep=1) == {"ipam": [KEYS[1]]}
-    assert keys_held(ledger, terms(), "other") == {}
+    assert keys_dropped(ledger, Ledger(), terms()) == {"ipam": list(KEYS)}
+    assert keys_dropped(ledger, release(ledger, terms(), "trn", keep=1), terms()) == {"ipam": [KEYS[1]]}
+    assert keys_dropped(ledger, release(ledger, terms(), "other"), terms()) == {}
     own = lease(Ledger(), terms(), trn(2, "own")).ledger
-    assert keys_held(own, terms(), "trn") == {}
+    assert keys_dropped(own, Ledger(), terms()) == {}
     assert release(ledger, terms(), "trn") == Ledger()
 
 

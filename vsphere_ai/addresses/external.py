@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from vsphere_ai.addresses.holding import Held, Ledger, Nic
+from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AddressProblem, Terms, problem
 from vsphere_ai.model.networks import Range, address_range, network, range_of
@@ -64,13 +64,13 @@ def released_in(document: object, keys: Sequence[str]) -> None:
         raise ValueError("'released' is not the list of the keys that it was asked for")
 
 
-def keys_held(ledger: Ledger, terms: Terms, set_name: str, keep: int = 0) -> dict[str, list[str]]:
-    """Return the keys that a set holds in pools of programs behind its first VMs, by pool: those to be released."""
+def keys_dropped(before: Ledger, after: Ledger, terms: Terms) -> dict[str, list[str]]:
+    """Return the keys in pools of programs that one ledger holds and a later one does not, by pool."""
     found: dict[str, list[str]] = defaultdict(list)
-    for nic, holding in ledger.holdings.items():
-        for index in range(keep + 1, holding.count + 1 if nic.set == set_name else 0):
-            name = holding.of(index).pool
-            pool = terms.pools.get(name)
+    for nic, holding in before.holdings.items():
+        kept = after.holdings.get(nic, Holding()).count
+        for index in range(kept + 1, holding.count + 1):
+            pool = terms.pools.get(name := holding.of(index).pool)
             if pool is not None and pool.backend is not None:
                 found[name].append(key_of(terms.vcenter, nic, index))
     return dict(found)

@@ -85,8 +85,7 @@ def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = igno
             after, what = _accepted(unreserve(found.ledger, found.terms, span, request.pool)), str(span)
         agreed = _agreed(confirm, f"release {what}", emit)
         if agreed:
-            if request.set:
-                release_at_programs(session, found, request.set, request.keep)
+            release_at_programs(session, found.ledger, after)
             store(hold, found, after)
         return AddressChange(session.vcenter.name, f"{what} released", agreed)
 

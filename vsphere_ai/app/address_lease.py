@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.addresses.conflicts import find_conflicts
 from vsphere_ai.addresses.leasing import lease, wanted_keys
 from vsphere_ai.app.address_changes import locked, store
 from vsphere_ai.app.address_programs import with_answers_of_programs
-from vsphere_ai.app.address_reading import read_recorded
+from vsphere_ai.app.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.read_estate import read_with
 from vsphere_ai.app.session import EstateRequest, load, open_session
@@ -44,7 +45,7 @@ class LeaseResult:
 def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit: Emit = ignore) -> LeaseResult:
     """Ask programs for the addresses that a playbook's sets lack, and keep them; the same again changes nothing.
 
-    `Refused` when a set cannot have addresses for another reason. Leases of other pools are written by `apply`.
+    `Refused` when a set cannot have addresses for another reason, or when one of them is in use.
     """
     playbook = load(request.playbook)
     with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
@@ -58,9 +59,9 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
             return LeaseResult(session.vcenter.name)
         terms = with_answers_of_programs(session, found, wanted)
         given = lease(found.ledger, terms, wanted)
-        if given.problems:
-            first = given.problems[0]
-            raise Refused("\n".join(each.message for each in given.problems), first.help, rule=first.rule)
+        problems = given.problems or find_conflicts(given.new, read_evidence(session).in_use, terms.pools)
+        if problems:
+            raise Refused("\n".join(e.message for e in problems), problems[0].help, rule=problems[0].rule)
         own = tuple(each for each in given.new if each.pool in keys)
         store(hold, found, given.ledger)
         return LeaseResult(session.vcenter.name, own, True)

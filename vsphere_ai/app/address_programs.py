@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.addresses.external import keys_held, leased_in, released_in, request_document
+from vsphere_ai.addresses.external import keys_dropped, leased_in, released_in, request_document
 from vsphere_ai.addresses.leasing import wanted_keys
+from vsphere_ai.addresses.request import Terms
 from vsphere_ai.connect.address_program import Program, ask
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.security.credentials import fetch
 
 if TYPE_CHECKING:
+    from vsphere_ai.addresses.holding import Ledger
     from vsphere_ai.addresses.pool import Backend
-    from vsphere_ai.addresses.request import SetRequest, Terms
+    from vsphere_ai.addresses.request import SetRequest
     from vsphere_ai.app.address_reading import Recorded
     from vsphere_ai.app.session import Session
     from vsphere_ai.model.networks import Range
@@ -40,10 +42,12 @@ def with_answers_of_programs(session: Session, found: Recorded, requests: Sequen
     return replace(found.terms, answers=answers)
 
 
-def release_at_programs(session: Session, found: Recorded, set_name: str, keep: int = 0) -> None:
-    """Give back to programs what a set holds of them behind its first VMs; do that before the ledger forgets it."""
-    for name, keys in keys_held(found.ledger, found.terms, set_name, keep).items():
-        pool = found.terms.pools[name]
+def release_at_programs(session: Session, before: Ledger, after: Ledger) -> None:
+    """Give back to programs what a ledger does not hold any more; do that before the ledger is written."""
+    pools = session.inventory.pools
+    terms = Terms(pools, 0, vcenter=session.vcenter.about.instance)
+    for name, keys in keys_dropped(before, after, terms).items():
+        pool = pools[name]
         if pool.backend is not None:
             answer = ask(_program(session, pool.backend, name), request_document("release", name, pool, keys))
             try:

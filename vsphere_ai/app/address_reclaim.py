@@ -77,8 +77,8 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
                 return plan
             after = replace(found.ledger, vms=evidence.vms)
             for name, count in keep.items():
-                release_at_programs(session, found, name, count)
                 after = release(after, found.terms, name, count)
+            release_at_programs(session, found.ledger, after)
             store(hold, found, after)
             return replace(plan, changed=True)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.account_privileges import require_privileges
+from vsphere_ai.app.address_programs import release_at_programs
 from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
 from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
@@ -125,6 +127,7 @@ def _context(session: Session, planned: Planned, record: Journal, notice: Callab
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
         within=session.vcenter.doing,
         lock=lambda: session.locks.lock if session.locks else None,
+        give_back=partial(release_at_programs, session),
     )
 
 

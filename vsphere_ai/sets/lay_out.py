@@ -50,10 +50,9 @@ def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) 
         return LaidOut(estate)
     placed = placed_in(plays, estate)
     addresses = addresses_of(placed, estate, book) if book is not None else Addresses()
-    made = (
+    found = tuple(
         replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in each.members)) for each in placed
     )
-    found = tuple(spread(each, estate) for each in made)
     done = laid(estate, found)
     if book is None:
         return done
@@ -62,11 +61,12 @@ def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) 
 
 
 def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[Found]:
-    """Return the members of sets with the places that the plays give them, but for the hosts that are chosen."""
-    return [
+    """Return the members of sets with their places, which the addresses may depend on."""
+    placed = (
         replace(each, members=tuple(_placed(each.play.wanted, m, estate) for m in each.members))
         for each in find(plays, estate)
-    ]
+    )
+    return [spread(each, estate) for each in placed]
 
 
 def ledger_steps(estate: Estate) -> Mapping[Target, Sequence[Step]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vsphere_ai.addresses.conflicts import find_conflicts
 from vsphere_ai.addresses.holding import Ledger, Nic
@@ -17,8 +17,7 @@ from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
-from vsphere_ai.model.vm_sets import Fault, MemberNic, mac_address
-from vsphere_ai.model.vm_sets import Place as Where
+from vsphere_ai.model.vm_sets import Fault, Member, MemberNic, mac_address
 from vsphere_ai.sets.members import Found
 
 RELEASED_NOW = -1
@@ -62,13 +61,17 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     for problem in find_conflicts(leases, _in_use(estate), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
         faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
-    taken = result.ledger if not result.problems else before
+    vms = len(list(estate.of_type("VirtualMachine")))
+    taken = replace(result.ledger if not result.problems else before, vms=vms)
+    leaving = sum(m.leaving for each in found for m in each.members)
+    kept = _without_leaving(taken, found, book.terms)
+    kept = replace(kept, vms=vms - leaving) if kept.holdings != taken.holdings else taken
     return Addresses(
         nics=dict(_nics(found, leases, estate)),
         faults={key: tuple(own) for key, own in faults.items()},
         before=book.text,
         taken=_text(taken, before, book.text),
-        kept=_text(_without_leaving(taken, found, book.terms), before, book.text),
+        kept=_text(kept, before, book.text),
     )
 
 
@@ -110,16 +113,22 @@ def _request(found: Found, estate: Estate) -> SetRequest | None:
     nics = [n for n in wanted.nics if n.pools]
     if not nics or not count:
         return None
-    at = {m.index: m.place for m in found.members}
+    at = {m.index: m for m in found.members}
     places = {n.name: [_place(found, at.get(i), n.port_group, estate) for i in range(1, count + 1)] for n in nics}
     return SetRequest(
         wanted.name, count, tuple(NicRequest(n.name, n.pools, places=tuple(places[n.name])) for n in nics)
     )
 
 
-def _place(found: Found, place: Where | None, port_group: str, estate: Estate) -> Place:
-    folder = estate.get(place.folder) if place else None
-    return Place(vms=(found.play.wanted.name,), folder=folder.name if folder else "", portgroup=port_group)
+def _place(found: Found, member: Member | None, port_group: str, estate: Estate) -> Place:
+    """Return where a member is or will be, by names: what affinities of pools are compared with."""
+    name = found.play.wanted.name
+    if member is None:
+        return Place(vms=(name,), portgroup=port_group)
+    there = estate.get(found.real.get(member.ref, ""))
+    folder = estate.get(there.get("parent") if there else member.place.folder)
+    host = estate.get(there.get("runtime.host") if there else member.place.host)
+    return Place((name, member.name), host.name if host else "", folder.name if folder else "", port_group)
 
 
 def _nics(

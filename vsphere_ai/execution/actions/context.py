@@ -19,6 +19,7 @@ from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
 
 if TYPE_CHECKING:
+    from vsphere_ai.addresses.holding import Ledger
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import VCenterLock
@@ -67,6 +68,8 @@ class Context:
     """Who logs in to hosts; lockdown mode lets its exception users in."""
     lock: Callable[[], VCenterLock | None] = lambda: None
     """Returns the lock in vCenter that the run holds; None where it holds none."""
+    give_back: Callable[[Ledger, Ledger], None] = lambda _before, _after: None
+    """Gives back to programs with addresses of their own what a ledger holds and a later one does not."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

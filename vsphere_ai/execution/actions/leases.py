@@ -28,6 +28,7 @@ def write(context: Context, step: WriteLeases) -> None:
     lock = context.lock()
     if lock is None:
         raise Locked("leases are only written under the lock in vCenter", "apply with --lock vcenter", rule="lock.none")
+    context.give_back(read_ledger(stored.text), read_ledger(step.text))
     address_ledger.write_text(lock, stored, ledger_text(_at(read_ledger(step.text), int(time.time()))))
 
 

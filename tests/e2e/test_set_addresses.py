@@ -1,0 +1,148 @@
+"""Addresses of sets on the lab: leased, checked, reclaimed, by host, and from a program of the site's own IPAM."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from support.netbox import TOKEN, served
+from support.places import ROOT
+from support.vm_sets import FARM, INVENTORY, play
+
+pytestmark = pytest.mark.lab
+NETBOX = ROOT / "docs" / "examples" / "netbox_addresses.py"
+
+
+class Farm:
+    """A farm with a template; commands with its inventory."""
+
+    def __init__(self, cli, lab, client):
+        self.cli, self.lab, self.client = cli, lab, client
+        self.inventory = cli.file(INVENTORY, "inventory.yml")
+
+    def __call__(self, *words, code=0):
+        found = self.cli(*words, "-i", self.inventory)
+        assert found == code, self.cli.out + self.cli.err
+        return self.cli.out
+
+    def document(self, *words, code=0):
+        return json.loads(self(*words, "--format", "json", code=code))
+
+    def apply(self, text):
+        playbook = self.cli.file(text)
+        self("apply", playbook, "--yes")
+        self("plan", playbook, "--detailed-exitcode")
+
+    def destroy_behind_its_back(self, name):
+        vm = self.client.vm(name)
+        if vm.runtime.powerState == "poweredOn":
+            self.client.wait(vm.PowerOff())
+        self.client.wait(vm.Destroy_Task())
+
+
+@pytest.fixture
+def farm(cli, make_lab, new_client, monkeypatch):
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    return Farm(cli, lab, new_client(lab))
+
+
+def held(farm):
+    return {e["index"]: e["address"] for e in farm.document("ipam", "show")["leases"]}
+
+
+def test_what_was_leased_is_in_use_and_a_vm_that_someone_deleted_is_reclaimed(farm):
+    farm.apply(play("train-[01:03]", nics=1))
+    found = farm.document("ipam", "check")
+    assert [e["state"] for e in found["leases"]] == ["in use"] * 3
+    assert held(farm) == {1: "10.20.0.11", 2: "10.20.0.12", 3: "10.20.0.13"}
+    assert farm.document("ipam", "reclaim", "--yes")["reclaimed"] == []
+
+    farm.destroy_behind_its_back("train-03")
+    leaked = [e["index"] for e in farm.document("ipam", "check", code=1)["leases"] if e["state"] == "leaked"]
+    assert leaked == [3]
+    assert farm.document("ipam", "reclaim", "--grace", "0", "--yes")["changed"]
+    assert held(farm) == {1: "10.20.0.11", 2: "10.20.0.12"}
+    farm.apply(play("train-[01:03]", nics=1))
+    assert held(farm)[3] == "10.20.0.13"
+
+
+def test_an_account_that_sees_fewer_vms_than_before_reclaims_nothing(farm):
+    farm.apply(play("train-[01:02]", nics=1))
+    for name in ("train-02", "train-01", "other-01"):
+        farm.destroy_behind_its_back(name)  # one more than the set has: as if some were out of sight
+    farm("ipam", "reclaim", "--grace", "0", "--yes", code=1)
+    assert len(held(farm)) == 2
+    assert farm.document("ipam", "reclaim", "--grace", "0", "--vms", "1", "--yes")["changed"]
+
+
+def test_a_vm_that_reports_an_address_refuses_the_plan_that_would_give_it(farm):
+    farm.apply(play("first-[01:02]", name="first", nics=1))
+    pools = INVENTORY.replace("[10.20.0.11-10.20.0.20]", "[10.20.0.12-10.20.0.20]").replace("mgmt:", "other:")
+    farm.inventory = farm.cli.file(pools, "edited.yml")
+    text = play("train-[01:02]", nics=1).replace("addresses: mgmt", "addresses: other")
+    problems = farm.document("plan", farm.cli.file(text), code=1)["problems"]
+    assert {problem["rule"] for problem in problems} == {"addresses.conflict"}
+    assert "first-02" in problems[0]["message"]
+
+
+def test_each_vm_has_an_address_of_the_pool_of_its_host(farm):
+    rack = "  rack{0}: {{subnet: 10.5{0}.0.0/24, affinity: {{hosts: [esx0{0}.lab.local]}}, quarantine: 0}}\n"
+    farm.inventory = farm.cli.file(f"lab: true\npools:\n{rack.format(1)}{rack.format(2)}", "racks.yml")
+    farm.apply(play("train-[01:04]", nics=1).replace("addresses: mgmt", "addresses: [rack1, rack2]"))
+    for index, address in held(farm).items():
+        host = farm.client.vm(f"train-{index:02d}").runtime.host.name
+        assert address.startswith({"esx01.lab.local": "10.51.", "esx02.lab.local": "10.52."}[host])
+    assert {address[:6] for address in held(farm).values()} == {"10.51.", "10.52."}
+
+
+def test_a_program_gives_addresses_and_gets_them_back(farm, monkeypatch):
+    with served("10.60.0.0/24") as netbox:
+        monkeypatch.setenv("NETBOX_URL", netbox.url)
+        monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
+        env = '{NETBOX_URL: "env:NETBOX_URL", NETBOX_TOKEN: "env:NETBOX_TOKEN"}'
+        backend = f"{{exec: ['{sys.executable}', '{NETBOX}'], env: {env}}}"
+        pool = f"{{subnet: 10.60.0.0/24, gateway: 10.60.0.254, quarantine: 0, backend: {backend}}}"
+        farm.inventory = farm.cli.file(f"lab: true\npools:\n  mgmt: {pool}\n", "netbox.yml")
+        playbook = farm.cli.file(play("train-[01:03]", nics=1))
+
+        problems = farm.document("plan", playbook, code=1)["problems"]
+        assert {problem["rule"] for problem in problems} == {"addresses.backend-pending"}
+        assert netbox.addresses == {}
+
+        leased = farm.document("ipam", "lease", playbook, "--yes")
+        assert [e["address"] for e in leased["leases"]] == ["10.60.0.1", "10.60.0.2", "10.60.0.3"]
+        assert not farm.document("ipam", "lease", playbook, "--yes")["changed"]
+        farm("apply", playbook, "--yes")
+        farm("plan", playbook, "--detailed-exitcode")
+        assert len(netbox.keys()) == 3
+
+        farm("apply", farm.cli.file(play("train-[01:02]", nics=1)), "--yes")
+        assert sorted(netbox.keys().values()) == ["10.60.0.1/24", "10.60.0.2/24"]
+        assert list(netbox.keys("deprecated").values()) == ["10.60.0.3/24"]
+        farm("ipam", "lease", farm.cli.file(play("train-[01:03]", nics=1)), "--yes")
+        assert held(farm) == {1: "10.60.0.1", 2: "10.60.0.2", 3: "10.60.0.3"}
+        assert "secret" not in farm.cli.out
+        assert TOKEN not in farm.cli.out + farm.cli.err
+
+
+def test_a_program_that_fails_leaves_no_lease(farm):
+    backend = f"{{exec: ['{sys.executable}', '-c', 'raise SystemExit(3)']}}"
+    farm.inventory = farm.cli.file(
+        f"lab: true\npools:\n  mgmt: {{subnet: 10.20.0.0/24, backend: {backend}}}\n", "failing.yml"
+    )
+    farm("ipam", "lease", farm.cli.file(play("train-[01:03]", nics=1)), "--yes", code=1)
+    assert held(farm) == {}
+
+
+def test_an_address_of_a_program_that_is_in_use_is_not_leased(farm):
+    taken = farm.client.host("esx01").config.network.vnic[0].spec.ip.ipAddress
+    answer = "import json, sys; r = json.load(sys.stdin)"
+    answer += f"; json.dump(dict(version=1, addresses=dict.fromkeys(r['keys'], '{taken}')), sys.stdout)"
+    backend = f'{{exec: ["{sys.executable}", "-c", "{answer}"]}}'
+    subnet = taken.rpartition(".")[0] + ".0/24"
+    farm.inventory = farm.cli.file(f"lab: true\npools:\n  mgmt: {{subnet: {subnet}, backend: {backend}}}\n", "used.yml")
+    farm("ipam", "lease", farm.cli.file(play("train-01", nics=1)), "--yes", code=1)
+    assert "esx01" in farm.cli.err
+    assert held(farm) == {}
