@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 68,
+    "Any in signatures of functions": 70,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 101.0,
-    "lines of the product": 45_942,
+    "median lines of a file": 101,
+    "lines of the product": 46_687,
     "arrows between rooms": 94,
     "floors": 9,
 }
