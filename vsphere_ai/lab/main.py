@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.lab import shortcuts
 from vsphere_ai.lab.control import Lab
 from vsphere_ai.lab.scenario import Scenario, expand
 from vsphere_ai.lab.scenario_file import digest, load
@@ -29,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--exit-with", type=int, default=0, metavar="PID", help="end when this process ends")
     parser.add_argument("--trace", action="store_true", help="log every request")
     given = parser.parse_args(argv)
+    shortcuts.take()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -13,7 +13,7 @@ from pyVmomi import SoapAdapter as Soap
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vmodl
 
-NAMESPACE = "urn:vim25"
+from vsphere_ai.lab.writer import NAMESPACE, ObjectWriter
 
 # `Fetch` (the reading of one property) is not in pyVmomi's method table, but every client sends it.
 FETCH = Vmomi.Object(
@@ -163,7 +163,7 @@ def check_complete(value: Any, version: str) -> None:
             )
 
 
-class _Serializer(Soap.SoapSerializer):  # type: ignore[misc]
+class _Serializer(ObjectWriter):
     def __init__(self, writer: StringIO, version: str) -> None:
         namespaces = Soap.SOAP_NSMAP.copy()
         namespaces[NAMESPACE] = ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from vsphere_ai.lab.hardware.boards import Profile
+from vsphere_ai.lab.hardware.boards import Board, Profile
 from vsphere_ai.lab.hardware.gpu import Gpu, GpuInstance, NvmlError, Vgpu
 from vsphere_ai.lab.hardware.host import Host
 
@@ -59,6 +59,18 @@ class VgpuType:
 
 def board_types(gpu: Gpu) -> tuple[VgpuType, ...]:
     """Return every type the loaded driver knows for this very device, MIG-backed ones first."""
+    asked = (gpu.device_id, gpu.driver)
+    board, known = _KNOWN.get((gpu.board.key, *asked), (None, ()))
+    if board is not gpu.board:
+        known = _types(gpu)
+        _KNOWN[(gpu.board.key, *asked)] = gpu.board, known
+    return known
+
+
+_KNOWN: dict[tuple[str, int, str], tuple[Board | None, tuple[VgpuType, ...]]] = {}
+
+
+def _types(gpu: Gpu) -> tuple[VgpuType, ...]:
     stem = gpu.board.vgpu_names.get(gpu.device_id)
     if not gpu.driver or stem is None:
         return ()
