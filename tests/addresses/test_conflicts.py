@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from vsphere_ai.addresses.conflicts import find_conflicts
 from vsphere_ai.addresses.holding import Held, Ledger, Nic
-from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_ip_pools, owner_of
+from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_ip_pools, of_marks, owner_of
 from vsphere_ai.addresses.leasing import all_leases, lease, lease_of
 from vsphere_ai.addresses.pool import Affinity, Pool
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.vm_sets import Mark, MemberNic
 
 POOLS = {
     "mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.19",), default=True),
@@ -30,7 +31,7 @@ def leases(*nics, count=2):
 
 
 def vm(name="infer-3", *nics, mark=None, uuid="u-1"):
-    settings = {f"vsphere-ai.{key}": value for key, value in (mark or {}).items()}
+    settings = {**Mark("", 1, "").settings(), **{f"vsphere-ai.{k}": v for k, v in mark.items()}} if mark else {}
     extra = tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in settings.items())
     return Facts(name, {"name": name, "guest.net": nics, "config.instanceUuid": uuid, "config.extraConfig": extra})
 
@@ -203,3 +204,26 @@ def test_conflicts_are_those_that_comparing_each_with_each_finds(held, used):
 def test_all_leases_of_a_ledger_are_without_conflict_among_themselves():
     found = lease(Ledger(), Terms(POOLS, 0), [SetRequest(n, 3, (NicRequest("mgmt"),)) for n in "abc"])
     assert not find_conflicts(all_leases(found.ledger, POOLS), [], POOLS)
+
+
+def marked(addresses, *, index=1, uuid="u-1"):
+    mark = Mark("trn", index, "u-1", nics=(MemberNic("mgmt", "00:50:56:00:00:01", addresses),))
+    extra = tuple({"key": key, "value": value} for key, value in mark.settings().items())
+    return Facts("VirtualMachine:1", {"name": "trn-01", "config.instanceUuid": uuid, "config.extraConfig": extra})
+
+
+def test_what_a_vm_was_given_is_in_use_also_while_it_is_off():
+    pools = {name: pool for name, pool in POOLS.items() if name != "rail"}
+    found = list(of_marks([marked(("10.0.0.11/24", "fd00::9/64"), index=7)], pools))
+    assert [(str(e.range), e.set, e.index, e.domain) for e in found] == [
+        ("10.0.0.11", "trn", 7, ""),
+        ("fd00::9", "trn", 7, ""),
+    ]
+    assert subjects(find_conflicts(leases(), found, pools)) == ["trn/2/mgmt"]
+    assert not find_conflicts(leases(), of_marks([marked(("10.0.0.10/24",))], pools), pools)
+
+
+def test_a_mark_counts_where_its_domain_is_certain_and_it_is_the_vms_own():
+    assert not list(of_marks([marked(("10.0.0.11/24",))], POOLS))  # mgmt and rail both have it
+    assert not list(of_marks([marked(("fd00::9/64",), uuid="another")], POOLS))
+    assert not list(of_marks([marked(("192.168.0.1/24",)), vm()], POOLS))

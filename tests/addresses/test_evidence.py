@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from vsphere_ai.addresses.evidence import Evidence, assess, evidence_of, reclaimable
+from vsphere_ai.addresses.evidence import Evidence, assess, evidence_of, reclaimable, unrecorded
 from vsphere_ai.addresses.holding import RESERVED, Held, Holding, Ledger, Nic
 from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.leasing import lease
@@ -14,6 +14,7 @@ from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.vm_sets import Mark
 
 POOLS = {"mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.29",), default=True)}
 
@@ -25,8 +26,7 @@ def ledger(count=4, spare=0):
 
 def vm(index, *, connected="connected", tools="guestToolsRunning", uuid=None, unread=False):
     own = f"u-{index}"
-    mark = {"set": "trn", "index": str(index), "instance-uuid": own}
-    extra = tuple({"key": f"vsphere-ai.{key}", "value": value} for key, value in mark.items())
+    extra = tuple({"key": key, "value": value} for key, value in Mark("trn", index, own).settings().items())
     known = {
         "name": f"trn-{index:02d}",
         "config.instanceUuid": uuid or own,
@@ -153,3 +153,12 @@ def test_evidence_counts_every_vm():
     assert evidence_of([vm(1), vm(2, unread=True)], [], ()) == Evidence(
         {("trn", 1): evidence_of([vm(1)], [], ()).owners["trn", 1]}, 2, ("trn-02",)
     )
+
+
+def test_an_address_that_a_vm_was_given_and_the_ledger_lacks_is_found():
+    given = [InUse(address_range(f"10.0.0.{9 + n}"), "VM", set="trn", index=n, domain="") for n in (1, 2)]
+    evidence = seen(vm(1), vm(2), in_use=given)
+    assert unrecorded(ledger(2), POOLS, evidence) == []
+    assert unrecorded(ledger(1), POOLS, evidence) == given[1:]
+    assert unrecorded(Ledger(), POOLS, evidence) == given
+    assert unrecorded(Ledger(), POOLS, seen(vm(1), in_use=EVERY)) == []

@@ -17,6 +17,7 @@ from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.cli.ipam import command
 from vsphere_ai.connect.address_ledger import read_text, write_text
 from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.model.vm_sets import Mark
 from vsphere_ai.runs import locks
 
 INVENTORY = """\
@@ -74,8 +75,8 @@ def give(session, count, *nics, name="trn"):
 def mark(soap, name, index, set_name="trn", uuid=None):
     """Make a VM of the farm a member of a set."""
     vm = soap.vm(name)
-    own = {"set": set_name, "index": str(index), "instance-uuid": uuid or vm.config.instanceUuid}
-    reconfigure(soap, vm, extraConfig=[option(f"vsphere-ai.{key}", value) for key, value in own.items()])
+    own = Mark(set_name, index, uuid or vm.config.instanceUuid).settings()
+    reconfigure(soap, vm, extraConfig=[option(key, value) for key, value in own.items()])
     return vm
 
 

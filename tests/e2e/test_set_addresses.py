@@ -68,6 +68,22 @@ def test_what_was_leased_is_in_use_and_a_vm_that_someone_deleted_is_reclaimed(fa
     assert held(farm)[3] == "10.20.0.13"
 
 
+def test_leases_that_were_lost_are_noticed_and_not_given_again(farm):
+    farm.apply(play("train-[01:02]", nics=1))
+    soap = farm.client
+    head = next(f for f in soap.content.customFieldsManager.field if f.name == "vsphere-ai addresses")
+    soap.content.customFieldsManager.SetField(entity=soap.content.rootFolder, key=head.key, value="")
+    vm = soap.vm("train-02")
+    soap.wait(vm.PowerOff())
+    lost = farm.document("ipam", "check", code=1)["not_recorded"]
+    assert [(e["set"], e["index"], e["address"]) for e in lost] == [
+        ("train", 1, "10.20.0.11"),
+        ("train", 2, "10.20.0.12"),
+    ]
+    problems = farm.document("plan", farm.cli.file(play("new-[01:02]", name="new", nics=1)), code=1)["problems"]
+    assert {problem["rule"] for problem in problems} == {"addresses.conflict"}
+
+
 def test_an_account_that_sees_fewer_vms_than_before_reclaims_nothing(farm):
     farm.apply(play("train-[01:02]", nics=1))
     for name in ("train-02", "train-01", "other-01"):

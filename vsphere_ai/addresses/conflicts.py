@@ -87,6 +87,8 @@ class _Index:
 
 def _domains(found: InUse, pools: Pools) -> set[str]:
     """Return the domains that a network belongs to: those of the pools for it, or the one without a name."""
+    if found.domain is not None:
+        return {found.domain}
     own = {
         pool.domain
         for pool in pools.values()

@@ -75,7 +75,7 @@ def assess(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[LeaseState]
     """
     leases = all_leases(ledger, pools)
     conflicts = {p.subject: p.message for p in find_conflicts(leases, evidence.in_use, pools)}
-    reported = {(u.set, u.index, u.range) for u in evidence.in_use if u.set}
+    reported = {(u.set, u.index, u.range) for u in evidence.in_use if u.set and u.domain is None}
     last: dict[str, int] = {}
     for name, index in evidence.owners:
         last[name] = max(index, last.get(name, 0))
@@ -112,6 +112,13 @@ def _without_owner(lease: Lease, evidence: Evidence, last: int) -> LeaseState:
     if lease.index < last:
         return LeaseState(lease, "no VM", "VMs behind it are there; the next plan of the set makes it again")
     return LeaseState(lease, "leaked", "no VM has its mark")
+
+
+def unrecorded(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[InUse]:
+    """Return the addresses that VMs of sets were given and the ledger does not have: it was lost, or is an old copy."""
+    held = {(e.nic.set, e.index, e.address) for e in all_leases(ledger, pools)}
+    given = (each for each in evidence.in_use if each.set and each.domain is not None)
+    return [each for each in given if (each.set, each.index, str(each.range)) not in held]
 
 
 def reclaimable(first: Sequence[LeaseState], second: Sequence[LeaseState]) -> dict[str, int]:

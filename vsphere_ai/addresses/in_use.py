@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.networks import Range, address_range
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
+from vsphere_ai.model.vm_sets import mark_of
 
 VM_PATHS = ("name", "guest.net", "config.instanceUuid", "config.extraConfig")
 HOST_PATHS = ("name", "config.network.vnic")
-_MARK = "vsphere-ai."
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class InUse:
     """Addresses that are in use, and who has them, in words; `network` is the name of the network, where it is known.
 
     `set` and `index` are those of the VM's mark, empty and 0 for whatever has none. `state` is what the guest's kernel
-    says of the address: ``duplicate`` after a conflict that it noticed itself.
+    says of the address: ``duplicate`` after a conflict that it noticed itself. `domain`: that of the address, where it
+    is known otherwise than by the network.
     """
 
     range: Range
@@ -29,14 +31,29 @@ class InUse:
     set: str = ""
     index: int = 0
     state: str = ""
+    domain: str | None = None
 
 
 def owner_of(facts: Facts) -> tuple[str, int] | None:
     """Return the set and index in a VM's mark; None for a VM without one, or with that of the VM it is a clone of."""
-    found = {str(o["key"]): str(o.get("value", "")) for o in facts.get("config.extraConfig") or ()}
-    name, index = found.get(f"{_MARK}set", ""), found.get(f"{_MARK}index", "")
-    own = found.get(f"{_MARK}instance-uuid") == facts.get("config.instanceUuid")
-    return (name, int(index)) if name and index.isdigit() and own else None
+    mark = mark_of(facts)
+    return (mark.set, mark.index) if mark is not None else None
+
+
+def of_marks(vms: Iterable[Facts], pools: Mapping[str, Pool]) -> Iterator[InUse]:
+    """Yield the addresses that the VMs of sets were given, by their marks: also those of VMs that are off.
+
+    An address that pools of several domains have is left out: the mark does not say which of them it is of.
+    """
+    for facts in vms:
+        mark = mark_of(facts)
+        for nic in mark.nics if mark is not None else ():
+            for text in nic.addresses:
+                span = _single(text)
+                domains = {p.domain for p in pools.values() if span is not None and span.within(p.network)}
+                if mark is not None and span is not None and len(domains) == 1:
+                    who = f"VM {facts.name}, which was given it as {nic.name}"
+                    yield InUse(span, who, set=mark.set, index=mark.index, domain=domains.pop())
 
 
 def of_guests(vms: Iterable[Facts]) -> Iterator[InUse]:

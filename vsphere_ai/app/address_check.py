@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vsphere_ai.addresses.evidence import LeaseState, assess
+from vsphere_ai.addresses.evidence import LeaseState, assess, unrecorded
+from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.usage import OutOfRange, strays
 from vsphere_ai.app.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, ignore
@@ -20,17 +21,22 @@ class CheckLeasesRequest:
 
 @dataclass(frozen=True)
 class CheckLeasesResult:
-    """Every lease with its state, leases that are not in their pools any more, and how many VMs were seen."""
+    """Every lease with its state, leases that are not in their pools any more, and how many VMs were seen.
+
+    `unrecorded`: addresses that VMs of sets were given and the ledger does not have.
+    """
 
     vcenter: str
     leases: tuple[LeaseState, ...]
     out_of_range: tuple[OutOfRange, ...]
     vms: int
+    unrecorded: tuple[InUse, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """1 for a conflict, a leak, or a lease out of its pool's range; what is only not certain is none of them."""
-        return int(bool(self.out_of_range) or any(e.state in ("conflict", "leaked") for e in self.leases))
+        """1 for a conflict, a leak, a lease out of its pool's range or lost; not for what is only not certain."""
+        lost = self.out_of_range or self.unrecorded
+        return int(bool(lost) or any(e.state in ("conflict", "leaked") for e in self.leases))
 
 
 def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLeasesResult:
@@ -39,5 +45,6 @@ def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLease
         found = read_recorded(session)
         evidence = read_evidence(session)
         states = assess(found.ledger, found.terms.pools, evidence)
+        lost = unrecorded(found.ledger, found.terms.pools, evidence)
         gone = tuple(strays(found.ledger, found.terms))
-        return CheckLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms)
+        return CheckLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms, tuple(lost))

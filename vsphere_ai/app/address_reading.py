@@ -53,7 +53,8 @@ def read_evidence(session: Session) -> Evidence:
     objects = session.vcenter.read(_PATHS)
     vms, hosts = (_of(objects, kind) for kind in ("VirtualMachine", "HostSystem"))
     names = {str(f.get("key")): f.name for f in _of(objects, "DistributedVirtualPortgroup")}
-    used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names)]
+    marks = in_use.of_marks(vms, session.inventory.pools)
+    used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names), *marks]
     return evidence_of(vms, hosts, [*used, *_ip_pools(session, _of(objects, "Datacenter"))])
 
 

@@ -68,9 +68,11 @@ def check(estate: EstateRequest, form: str) -> int:
     found = app.check_leases(app.CheckLeasesRequest(estate), show_event)
     if form == "json":
         strays = [vars(each) for each in found.out_of_range]
-        _json(vcenter=found.vcenter, vms=found.vms, leases=states_document(found.leases), out_of_range=strays)
+        lost = [{"address": str(each.range), "set": each.set, "index": each.index} for each in found.unrecorded]
+        found_at = {"vcenter": found.vcenter, "vms": found.vms, "leases": states_document(found.leases)}
+        _json(**found_at, out_of_range=strays, not_recorded=lost)
     else:
-        click.echo(check_text(found.leases, found.out_of_range, found.vms))
+        click.echo(check_text(found.leases, found.out_of_range, found.unrecorded, found.vms))
     return found.exit_code
 
 

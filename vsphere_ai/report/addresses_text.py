@@ -11,6 +11,7 @@ from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.evidence import LeaseState
+    from vsphere_ai.addresses.in_use import InUse
     from vsphere_ai.addresses.request import Lease
     from vsphere_ai.addresses.reserving import Reservation
     from vsphere_ai.addresses.usage import OutOfRange, PoolUse
@@ -43,14 +44,16 @@ def leases_document(
     }
 
 
-def check_text(states: Sequence[LeaseState], strays: Sequence[OutOfRange], vms: int) -> str:
-    """Return leases that are not simply in use, leases out of range, and a summary; `vms`: how many were seen."""
+def check_text(states: Sequence[LeaseState], strays: Sequence[OutOfRange], lost: Sequence[InUse], vms: int) -> str:
+    """Return leases that are not simply in use, out of range or lost, and a summary; `vms`: how many were seen."""
     lines = [f"{s.state}: {s.lease.address} of {_who(s.lease)}: {s.why}" for s in states if s.state not in _QUIET]
     lines += [f"out of range: {each.addresses} of {each.holder}: {each.why}" for each in strays]
+    lines += [f"not recorded: {each.range}, {each.who}: the leases in vCenter do not have it" for each in lost]
     counts: dict[str, int] = {"leases": len(states)}
     for each in states:
         counts[each.state] = counts.get(each.state, 0) + 1
     counts |= {"out of range": len(strays)} if strays else {}
+    counts |= {"not recorded": len(lost)} if lost else {}
     summary = ", ".join(f"{number} {what}" for what, number in counts.items())
     return "\n".join([*map(safe, lines), f"{summary}; {vms} VMs were seen"])
 

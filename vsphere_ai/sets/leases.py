@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vsphere_ai.addresses.conflicts import find_conflicts
 from vsphere_ai.addresses.holding import Ledger, Nic
-from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts
+from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_marks
 from vsphere_ai.addresses.leasing import lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Place
@@ -58,7 +58,7 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
         name = problem.subject.partition("/")[0]
         for member in (m for each in found if each.play.wanted.name == name for m in each.members if not m.leaving):
             faults.setdefault((name, member.index), []).append(Fault(problem.rule, problem.message, problem.help))
-    for problem in find_conflicts(leases, _in_use(estate), book.terms.pools):
+    for problem in find_conflicts(leases, _in_use(estate, book.terms), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
         faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
     vms = len(list(estate.of_type("VirtualMachine")))
@@ -165,7 +165,8 @@ def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Le
     return ledger
 
 
-def _in_use(estate: Estate) -> Iterator[InUse]:
+def _in_use(estate: Estate, terms: Terms) -> Iterator[InUse]:
     groups = {f.ref.partition(":")[2]: f.name for f in estate.of_type(PORT_GROUP)}
     yield from of_guests(estate.of_type("VirtualMachine"))
+    yield from of_marks(estate.of_type("VirtualMachine"), terms.pools)
     yield from of_hosts(estate.of_type("HostSystem"), groups)
