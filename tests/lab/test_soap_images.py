@@ -7,7 +7,7 @@ import time
 
 import pytest
 from pyVmomi import vim
-from support.farm import DEV, devices_of, option, reconfigure
+from support.farm import DEV, device_spec, devices_of, option, reconfigure
 
 pytestmark = pytest.mark.lab
 
@@ -30,7 +30,11 @@ vms:
   - {name: none, host: esx01.lab.local, network: lan, image: {cloud_init: none}}
   - {name: old, host: esx01.lab.local, network: lan, image: {cloud_init: "20.4"}}
   - {name: ovf, host: esx01.lab.local, network: lan, image: {ovf_properties: {hostname: x}}}
-  - {name: rhel, host: esx01.lab.local, network: lan, guest: rhel8_64Guest, image: {renderer: sysconfig}}
+  - name: rhel
+    host: esx01.lab.local
+    network: lan
+    guest: rhel8_64Guest
+    image: {renderer: sysconfig, machine_id: copied}
 """
 
 
@@ -109,6 +113,23 @@ def test_a_clone_has_the_image_of_its_source(soap):
     vm = soap.wait(source.CloneVM_Task(source.parent, "copy", spec))
     give(soap, vm)
     assert boot(soap, vm) == []
+
+
+@pytest.mark.parametrize(("name", "same"), [("rhel", True), ("bare", False)], ids=["copied", "clean"])
+def test_clones_of_an_image_that_was_not_cleaned_have_one_machine_id(soap, name, same):
+    lan = soap.find(vim.dvs.DistributedVirtualPortgroup, "lan")
+    port = vim.dvs.PortConnection(switchUuid=lan.config.distributedVirtualSwitch.uuid, portgroupKey=lan.key)
+    nic = DEV.VirtualVmxnet3(key=-1, backing=DEV.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port))
+    found = []
+    for number, copy in enumerate(("c-1", "c-2")):
+        source = soap.vm(name)
+        config = vim.vm.ConfigSpec(deviceChange=[device_spec(nic)] if not cards(source) else [])
+        spec = vim.vm.CloneSpec(location=vim.vm.RelocateSpec(), template=False, powerOn=False, config=config)
+        vm = soap.wait(source.CloneVM_Task(source.parent, copy, spec))
+        give(soap, vm, f"10.9.0.{number + 5}/24")
+        boot(soap, vm)
+        found.append(json.loads(settings_of(vm)["guestinfo.vsphere-ai.ready"])["machine"])
+    assert (found[0] == found[1]) is same
 
 
 def test_a_renderer_without_routing_rules_drops_them_silently(soap):

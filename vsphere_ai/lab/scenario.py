@@ -275,13 +275,15 @@ class Image:
     `distribution` is its name as VMware Tools write it into the VM's settings (``guestInfo.detailed.data``), such as
     ``Ubuntu 22.04.4 LTS``; `tools` their version. `cloud_init` is a version, or ``none``; before 21.3 it reads no
     guestinfo. Of the renderers only netplan makes routing rules. With `ovf_properties` a VM has vApp options, and
-    cloud-init takes its data from there. `customization` false is a guest that vSphere cannot customize.
+    cloud-init takes its data from there. With a `machine_id` that is ``copied`` every clone has that of the image.
+    `customization` false is a guest that vSphere cannot customize.
     """
 
     distribution: str = ""
     tools: str = "11.2.5"
     cloud_init: str = "23.4.4"
     renderer: str = "netplan"
+    machine_id: str = "clean"
     ovf_properties: dict[str, str] = field(default_factory=dict)
     customization: bool = True
 

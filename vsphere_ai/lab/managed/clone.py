@@ -14,7 +14,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, datastores, demand, disks, guest_image, reads
+from vsphere_ai.lab.managed import Call, changes, customization, datastores, demand, disks, guest_image, reads
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
@@ -95,6 +95,9 @@ def _cloned(farm: Farm, request: Request) -> Any:
     mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
     mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
     mo.extra[guest_image.IMAGE] = guest_image.of(source)
+    mo["config"].tools.pendingCustomization = None
+    if _customized(spec):
+        customization.wait_for_power_on(farm, mo, spec.customization)
     asked = (spec.config.instanceUuid if spec.config is not None else None) or ""
     farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **ledger_detail(farm, mo))
     if spec.powerOn and not spec.template:
@@ -136,6 +139,8 @@ def _demand(call: Call, folder: Any, spec: Any) -> None:
     farm, source, location = call.farm, call.mo, spec.location
     kind = KINDS[bool(source["config"].template), bool(spec.template)]
     demand(call, f"VirtualMachine.Provisioning.{kind}")
+    if _customized(spec):
+        demand(call, "VirtualMachine.Provisioning.Customize")
     into = farm.store.get(location.folder or folder)
     demand(call, "VirtualMachine.Inventory.CreateFromExisting", into)
     if (location.pool or source["resourcePool"]) and not spec.template:
@@ -164,8 +169,6 @@ def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) 
     location = spec.location
     into, name = farm.store.get(location.folder or folder), checked_name(name)
     refuse_other_folder(into)
-    if spec.customization is not None:
-        raise not_supported("the lab has no guests to customize")
     if spec.memory:
         raise not_supported("the lab copies no memory of a virtual machine")
     for field in ELSEWHERE:
@@ -202,7 +205,15 @@ def _made(farm: Farm, request: Request) -> ManagedObject:
     config = _copy(farm, made, request)
     _take_identity(farm, config, spec.config)
     specify(farm, made, config, _asked(spec), IDENTITIES)
+    made.extra[guest_image.IMAGE] = guest_image.of(source)
+    if _customized(spec):
+        customization.check(made, spec.customization, tools=source.extra["tools"])
     return made
+
+
+def _customized(spec: Any) -> bool:
+    """Return whether the guest of a clone is customized; that of a template never is."""
+    return spec.customization is not None and not spec.template
 
 
 def _asked(spec: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Boot of a guest with cloud-init: its network from ``guestinfo.metadata``, and what its user data make it say.
+"""Boot of a guest: its network from ``guestinfo.metadata`` or a customization, and what its user data make it say.
 
 The guest finds its NICs by MAC address, as netplan does; a NIC that is not connected, or that no entry matches, has no
 address but a link-local one. What is given is read by the lab's own code: it shares none with the tool.
@@ -18,7 +18,7 @@ import yaml
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import guest_faults, guest_image, guest_ready, mac_addresses
+from vsphere_ai.lab.managed import customization, guest_faults, guest_image, guest_ready, mac_addresses
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard
@@ -29,11 +29,13 @@ SAYS = "vmware-rpctool"
 
 
 def booted(farm: Farm, mo: ManagedObject) -> None:
-    """Let a guest that was given metadata come up, some time after its VM was powered on."""
-    if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not _settings(mo).get(METADATA):
+    """Let a guest that was given metadata, or is customized, come up some time after its VM was powered on."""
+    faults = guest_faults.begin(mo)
+    given = _settings(mo).get(METADATA) or customization.concerns(mo)
+    if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not given:
         return
-    boot = mo["runtime"].bootTime
-    stuck = guest_faults.begin(mo).get("guest-never-ready")
+    boot, stuck = mo["runtime"].bootTime, faults.get("guest-never-ready")
+    customization.begin(farm, mo)
     _show(mo, None, None)
 
     def later() -> None:
@@ -53,14 +55,15 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     settings = _settings(mo) if guest_image.reads_guestinfo(mo) else {}
     metadata = _document(settings, METADATA)
     guest = mo["guest"]
-    ethernets = guest_image.rendered(mo, _ethernets(metadata))
+    name, customized = customization.carry_out(farm, mo)
+    ethernets = guest_image.rendered(mo, _ethernets(metadata)) or customized
     clashes = mo.extra.get(mac_addresses.CLASHES, {})
     cards = [card for card in mo["config"].hardware.device if isinstance(card, CARD)]
     guest.net = [_nic(farm, c, {} if c.macAddress.lower() in clashes else ethernets) for c in cards]
     _take_other(mo, guest.net)
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
-    _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)
+    _show(mo, str(metadata.get("local-hostname") or name or mo["config"].name), first)
     userdata = _document(settings, USERDATA)
     for command in userdata.get("runcmd") or ():
         if guest_ready.is_asked_for(command):

@@ -5,6 +5,7 @@ Source: open-vm-tools (``guestInfo.detailed.data``), cloud-init's DataSourceVMwa
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyVmomi import vim
@@ -61,6 +62,13 @@ def vapp_options(image: Image) -> Any:
         installBootRequired=False,
         installBootStopDelay=0,
     )
+
+
+def machine(mo: ManagedObject) -> str:
+    """Return what a guest shows of its machine id, eight digits: the image's own where that was not taken out."""
+    image = of(mo)
+    text = repr(image) if image.machine_id == "copied" else str(mo["config"].instanceUuid)
+    return uuid.uuid5(uuid.NAMESPACE_OID, text).hex[-8:]
 
 
 def reads_guestinfo(mo: ManagedObject) -> bool:

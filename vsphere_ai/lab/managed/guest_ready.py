@@ -15,7 +15,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import guest_faults
+from vsphere_ai.lab.managed import guest_faults, guest_image
 from vsphere_ai.lab.store import ManagedObject
 
 KEY = "guestinfo.vsphere-ai.ready"
@@ -46,7 +46,7 @@ def reported(farm: Farm, mo: ManagedObject, userdata: Mapping[str, Any], etherne
         nic["mac"]: _result(farm, mo, nic, cards.get(nic["mac"])) | _rendered(nic, ethernets.get(nic["mac"], {}))
         for nic in given["nics"]
     }
-    machine = mo["config"].instanceUuid.replace("-", "")[-8:]
+    machine = guest_image.machine(mo)
     return json.dumps({"generation": given["generation"], "machine": machine, "nics": nics}, separators=(",", ":"))
 
 

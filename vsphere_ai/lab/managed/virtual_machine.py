@@ -341,6 +341,7 @@ def guest_changed(farm: Farm, mo: ManagedObject) -> None:
         if device.connectable is not None:
             device.connectable.connected = running and device.connectable.startConnected
             device.connectable.status = "ok" if running else "untried"
+    guest.customizationInfo = mo.extra.get("customization info")
     farm.store.set(mo, guest=fill(guest), guestHeartbeatStatus="green" if guest.hostName else "gray")
     farm.store.touch(mo, "config", "summary")
 
