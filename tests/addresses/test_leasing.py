@@ -205,6 +205,19 @@ def test_the_pool_with_the_strongest_affinity_is_taken(pools, chosen):
     assert [each.pool for each in found.leases] == [chosen]
 
 
+def test_without_a_name_a_nic_has_the_families_of_the_pools_that_fit():
+    pools = {
+        "four": Pool(subnet="10.0.0.0/24", default=True),
+        "six": Pool(subnet="fd00::/64", affinity=Affinity(folders=("ai/*",))),
+        "other": Pool(subnet="fd01::/64", affinity=Affinity(folders=("web",))),
+    }
+    found = lease(Ledger(), terms(pools), [trn(1, NicRequest("a", places=(HERE,)))])
+    assert [each.pool for each in found.leases] == ["four", "six"]
+    found = lease(Ledger(), terms(pools), [trn(1, NicRequest("a"))])
+    assert [each.pool for each in found.leases] == ["four"]
+    assert rules(lease(Ledger(), terms({}), [trn(1, NicRequest("a"))])) == ["addresses.no-pool"]
+
+
 def test_a_named_pool_is_not_taken_for_a_vm_that_it_is_not_for():
     pools = affine(a={"affinity": Affinity(hosts=("esx02",))}, b={})
     elsewhere = NicRequest("a", ("a",), places=(HERE,))

@@ -113,6 +113,19 @@ def test_each_vm_has_an_address_of_the_pool_of_its_host(farm):
     assert {address[:6] for address in held(farm).values()} == {"10.51.", "10.52."}
 
 
+def test_auto_takes_the_pools_that_fit_in_both_families(farm):
+    pools = """lab: true
+pools:
+  four: {subnet: 10.60.0.0/24, default: true}
+  six: {subnet: "fd60::/120", ranges: ["fd60::10-fd60::1f"], affinity: {portgroups: [dvpg-lan]}}
+  lan: {subnet: 10.61.0.0/24, affinity: {vms: [train], portgroups: [dvpg-lan]}}
+"""
+    farm.inventory = farm.cli.file(pools, "auto.yml")
+    farm.apply(play("train-[01:02]", nics=1).replace("addresses: mgmt", "addresses: auto"))
+    found = [(e["index"], e["pool"], e["address"]) for e in farm.document("ipam", "show")["leases"]]
+    assert found == [(1, "lan", "10.61.0.1"), (2, "lan", "10.61.0.2"), (1, "six", "fd60::10"), (2, "six", "fd60::11")]
+
+
 def test_a_program_gives_addresses_and_gets_them_back(farm, monkeypatch):
     with served("10.60.0.0/24") as netbox:
         monkeypatch.setenv("NETBOX_URL", netbox.url)

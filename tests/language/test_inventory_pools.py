@@ -40,6 +40,8 @@ def test_pools_and_reserved_addresses_are_read(tmp_path):
         ("  a: {subnet: 10.0.0.0/24, per_node: 20}\n", "3:6", "larger than"),
         ("  a: 10.0.0.0/24\n  b: 10.0.0.0/16\n", "4:3", "conflict"),
         ("  a b: 10.0.0.0/24\n", "3:3", "cannot be a name"),
+        ("  auto: 10.0.0.0/24\n", "3:3", "cannot be a name"),
+        ("  dhcp: 10.0.0.0/24\n", "3:3", "cannot be a name"),
         ("  a: 10.0.0.0/24\nreserved_addresses: [10.0.0.300]\n", "4:22", "is not an IP address"),
         ("  a: 10.0.0.0/24\nreserved_addresses: [5]\n", "4:22", "this is no address"),
     ],

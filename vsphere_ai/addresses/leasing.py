@@ -66,11 +66,12 @@ def all_leases(ledger: Ledger, pools: Pools) -> list[Lease]:
 
 
 def versions_of(nic: NicRequest, pools: Pools) -> tuple[int, ...]:
-    """Return the families in which a NIC asks for addresses."""
+    """Return the families in which a NIC asks for addresses: those of its pools, or of all pools that fit it."""
     if nic.versions:
         return nic.versions
     named = {pools[name].version for name in nic.pools if name in pools}
-    return tuple(sorted(named)) or (4,)
+    fitting = {p.version for p in pools.values() if p.default or any(p.affinity.matches(nic.place(1)) or ())}
+    return tuple(sorted(named if nic.pools else fitting)) or (4,)
 
 
 def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]]:

@@ -9,12 +9,15 @@ from vsphere_ai.addresses.holding import Ledger, Nic, Pools
 from vsphere_ai.addresses.pool import Place
 from vsphere_ai.model.networks import Range
 
+AUTO, DHCP = "auto", "dhcp"
+"""Stand in a playbook in place of names of pools: those that fit; none."""
+
 
 @dataclass(frozen=True)
 class NicRequest:
     """What a NIC of all VMs of a set asks for: addresses of `pools`, in this order, or of the pools that fit.
 
-    `versions`: the families; without them those of the pools, or IPv4. `spare`: for how many VMs more there shall be
+    `versions`: the families; without them those of the pools. `spare`: for how many VMs more there shall be
     addresses, so that the set may grow without a gap. `places`: where each VM is, by its index from 1, or one for all.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vsphere_ai.addresses.pool import Pool, conflicts
+from vsphere_ai.addresses.request import AUTO, DHCP
 from vsphere_ai.language.document import Document, Faults
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.networks import Range, address_range
@@ -20,6 +21,9 @@ def read_pools(values: Mapping[str, object], document: Document, faults: Faults)
     """Return the pools that `pools:` describes, with every fault noted, also of pools against each other."""
     found: dict[str, Pool] = {}
     for name, value in values.items():
+        if name in (AUTO, DHCP):
+            message = f"'{name}' cannot be a name of a pool: in playbooks it has a meaning of its own"
+            document.refuse_key(faults, ("pools", name), message, "choose another name")
         given = {"subnet": value} if isinstance(value, str) else value
         below = "subnet" if isinstance(value, str) else ""
         made = validate(Pool, given, Place(document, ("pools", name), faults, below))

@@ -12,7 +12,7 @@ from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_marks
 from vsphere_ai.addresses.leasing import lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Place
-from vsphere_ai.addresses.request import Lease, NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, SetRequest, Terms
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
@@ -116,8 +116,12 @@ def _request(found: Found, estate: Estate) -> SetRequest | None:
     at = {m.index: m for m in found.members}
     places = {n.name: [_place(found, at.get(i), n.port_group, estate) for i in range(1, count + 1)] for n in nics}
     return SetRequest(
-        wanted.name, count, tuple(NicRequest(n.name, n.pools, places=tuple(places[n.name])) for n in nics)
+        wanted.name, count, tuple(NicRequest(n.name, _named(n.pools), places=tuple(places[n.name])) for n in nics)
     )
+
+
+def _named(pools: tuple[str, ...]) -> tuple[str, ...]:
+    return () if pools == (AUTO,) else pools
 
 
 def _place(found: Found, member: Member | None, port_group: str, estate: Estate) -> Place:

@@ -46,8 +46,8 @@ class SetNic(Settings):
     mtu: int | None = setting("MTU of the interface in the guest.", ge=1280, le=9000)
     primary: bool | None = setting("`true` on one NIC of several: it has the default route.")
     addresses: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
-        "Address pools of the inventory, of each family the first with room; `dhcp`, which is what it means where it "
-        "is left out."
+        "Address pools of the inventory, of each family the first with room; `auto`: those that fit by affinity or "
+        "default; `dhcp`, which is what it means where it is left out."
     )
     shares: Literal["low", "normal", "high"] | int | None = setting("Shares under Network I/O Control.")
     limit: int | None = setting("Mbit/s it never exceeds under Network I/O Control.", ge=1)
