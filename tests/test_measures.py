@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 70,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 102,
-    "lines of the product": 46_691,
+    "median lines of a file": 103,
+    "lines of the product": 46_695,
     "arrows between rooms": 94,
     "floors": 9,
 }
