@@ -7,6 +7,8 @@ import re
 
 import pytest
 from support.places import INVENTORY
+from support.vm_sets import FARM, Sets
+from support.vm_sets import INVENTORY as POOLS
 
 from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.connect.answers import Answer
@@ -138,3 +140,11 @@ def answers(monkeypatch):
         return seen
 
     return begin
+
+
+@pytest.fixture
+def sets(cli, make_lab, monkeypatch):
+    """A farm with a template; `sets(*arguments)` runs a command with its inventory."""
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    return Sets(cli, lab, cli.file(POOLS, "inventory.yml"))

@@ -2,55 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from support.vm_sets import FARM, FULL, INVENTORY, play
+from support.vm_sets import FULL, play
 
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture
-def sets(cli, make_lab, monkeypatch):
-    """A farm with a template; `sets(*arguments)` runs a command with its inventory."""
-    lab = make_lab(FARM)
-    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-    return Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
-
-
-class Sets:
-    def __init__(self, cli, lab, inventory):
-        self.cli, self.lab, self.inventory = cli, lab, inventory
-
-    def __call__(self, command, *more):
-        return self.cli(command, *more, "-i", self.inventory)
-
-    def applied(self, text, *more):
-        """Apply a playbook; the plan after it is empty, and a second apply changes nothing."""
-        playbook = self.cli.file(text)
-        assert self("apply", playbook, "--yes", *more) == 0, self.cli.out + self.cli.err
-        before = len(self.ledger())
-        assert self("plan", playbook, "--detailed-exitcode") == 0, self.cli.out
-        assert self("apply", playbook, "--yes") == 0
-        assert len(self.ledger()) == before
-
-    def ledger(self, target=None, call=None):
-        """What the lab has changed, without the folders of the lock."""
-        folders = ("CreateFolder", "Rename_Task")
-        everything = [e for e in self.lab.get("/lab/ledger")["entries"] if e["call"] not in folders]
-        found = [e for e in everything if e["call"] != "Destroy_Task" or "-" in e["object"]]
-        return [e for e in found if target in (None, e["object"]) and call in (None, e["call"])]
-
-    def vms(self):
-        return {vm["name"]: vm for vm in self.lab.get("/lab/farm")["vms"]}
-
-    def refused(self, text):
-        """The rules of the problems of a plan; nothing was changed."""
-        before = len(self.ledger())
-        self("plan", self.cli.file(text), "--format", "json")
-        found = {p["rule"] for p in json.loads(self.cli.out)["problems"]}
-        assert len(self.ledger()) == before
-        return found
 
 
 NAMES = ("train-01", "train-02", "train-03", "train-04")
@@ -71,7 +26,7 @@ def test_a_set_grows_and_shrinks(sets):
     sets.applied(play("train-[01:02]", nics=2))
     sets.applied(play("train-[01:04]", nics=2))
     assert len(sets.ledger(call="CloneVM_Task")) == 4
-    sets.applied(play("train-[01:03]", nics=2))
+    sets.applied(play("train-[01:03]", nics=2), "--destroy", 1)
     assert [e["object"] for e in sets.ledger(call="Destroy_Task") if e["object"].startswith("train")] == ["train-04"]
     assert set(sets.vms()) == {"other-01", "ubuntu-22.04", *NAMES[:3]}
 

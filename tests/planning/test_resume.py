@@ -9,6 +9,7 @@ from vsphere_ai.language.play import Play, Playbook
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
+from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.resume import gone, lay_over
 
 VM, DEVICES = vm(1), "config.hardware.device"
@@ -43,7 +44,7 @@ def test_what_was_approved_or_is_owed_and_is_not_there_is_gone():
     lost = Target("vm", "train-09", "VirtualMachine:vm-9")
     plays = (Play("", "vm", "all", (), targets=(VM, lost)), Play("", "vm", "all", ()))
     owing = [Pending("off", VM), Pending("maintenance", ESX1), Pending("lock", Target("datacenter", "vc", "x"))]
-    assert gone(Playbook("", "", plays), owing, estate(vm="renamed")) == (ESX1, lost)
+    assert gone(Playbook("", "", plays), owing, estate(vm="renamed"), Approved()) == (ESX1, lost)
 
 
 BOOTED = "2026-05-01T10:00:00+00:00"

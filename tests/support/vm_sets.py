@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrxZoZZQhnUBg3MJrEqHEH5Oe5XoD7XeUaGsB3bnbn ops@lab"
 FARM = """
 name: sets
@@ -57,3 +59,47 @@ def play(names="train-[01:04]", *, name="train", more="", nics=3, cards=(), **fi
 
 
 FULL = HOSTS + play(cpus=16, memory_gb=64, more="  hardware: {version: 19}\n  vgpu: [grid_a100-10c]\n")
+
+
+class Sets:
+    def __init__(self, cli, lab, inventory):
+        self.cli, self.lab, self.inventory = cli, lab, inventory
+
+    def __call__(self, command, *more):
+        return self.cli(command, *more, "-i", self.inventory)
+
+    @property
+    def names(self):
+        return set(self.vms())
+
+    def addresses(self):
+        """What the ledger of addresses holds: `{(set, index, NIC): address}`."""
+        assert self("ipam", "show", "--format", "json") == 0, self.cli.err
+        return {(e["set"], e["index"], e["nic"]): e["address"] for e in json.loads(self.cli.out)["leases"]}
+
+    def applied(self, text, *more):
+        """Apply a playbook; the plan after it is empty, and a second apply changes nothing."""
+        playbook = self.cli.file(text)
+        assert self("apply", playbook, "--yes", *more) == 0, self.cli.out + self.cli.err
+        before = len(self.ledger())
+        assert self("plan", playbook, "--detailed-exitcode") == 0, self.cli.out
+        assert self("apply", playbook, "--yes") == 0
+        assert len(self.ledger()) == before
+
+    def ledger(self, target=None, call=None):
+        """What the lab has changed, without the folders of the lock."""
+        folders = ("CreateFolder", "Rename_Task")
+        everything = [e for e in self.lab.get("/lab/ledger")["entries"] if e["call"] not in folders]
+        found = [e for e in everything if e["call"] != "Destroy_Task" or "-" in e["object"]]
+        return [e for e in found if target in (None, e["object"]) and call in (None, e["call"])]
+
+    def vms(self):
+        return {vm["name"]: vm for vm in self.lab.get("/lab/farm")["vms"]}
+
+    def refused(self, text):
+        """The rules of the problems of a plan; nothing was changed."""
+        before = len(self.ledger())
+        self("plan", self.cli.file(text), "--format", "json")
+        found = {p["rule"] for p in json.loads(self.cli.out)["problems"]}
+        assert len(self.ledger()) == before
+        return found

@@ -36,6 +36,7 @@ class ApplyRequest:
     """What to carry out: the file of a playbook, or of a plan (``.json``) that was saved with `plan -o`.
 
     A saved plan needs no confirmation; vCenter and limit are its own. Without `yes`, `confirm` is called with the plan.
+    A plan that destroys VMs, also a saved one, is carried out when `confirm` agrees, or with their number in `destroy`.
     `lock` None: as the inventory says. Earlier runs with pending cleanup are finished first: all with `resume_first`,
     else those for whose name `confirm_resume` returns true.
     """
@@ -47,6 +48,9 @@ class ApplyRequest:
     lock: Mode | None = None
     resume_first: bool = False
     confirm_resume: Callable[[str], bool] | None = None
+    destroy: int | None = None
+    title: str = ""
+    """What its run is called, where that is not its file."""
 
 
 def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
@@ -72,10 +76,17 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
         return _apply(session, playbook, saved, request, emit)
 
 
+def apply_playbook(playbook: Playbook, request: ApplyRequest, emit: Emit = ignore) -> RunResult:
+    """Carry out a playbook that another command has made of what the request names."""
+    emit(Begun())
+    with open_session(replace(request.estate, start_ssh=True), playbook, emit) as session:
+        return _apply(session, playbook, None, request, emit)
+
+
 def _apply(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
-    with held(session, f"apply {request.what}", request.lock, emit) as locks:
+    with held(session, request.title or f"apply {request.what}", request.lock, emit) as locks:
         announce(session, emit)
         plan, estate = make_plan(session, playbook)
         emit(Status(""))
@@ -83,12 +94,12 @@ def _apply(
         if saved:
             _require_same(saved, plan, digest, request.what)
         plan = checked(session, plan, estate)
-        confirmed = request.yes or bool(saved)
+        confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
         proposal = Proposal(plan, digest, confirmed, session.left_out(playbook, estate), others)
-        if not approve(proposal, request.confirm, emit):
+        if not approve(proposal, request.confirm, emit, request.destroy):
             return RunResult(plan, proposal.exit_code, open_runs=others)
-        origin = Origin(str(request.what), locks, reports_open_runs=True)
+        origin = Origin(request.title or str(request.what), locks, reports_open_runs=True)
         return carry_out(session, Planned(playbook, plan, estate), origin, emit)
 
 

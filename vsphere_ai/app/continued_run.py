@@ -64,12 +64,13 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     outstanding = record.pending()
     _forget_gone(context, record)
     unreachable = quiesce(context, Executor(context), record, emit)
-    looks = {f.host.ref for f in Approved.model_validate(record.documents.approved).impact.found if f.mig}
+    approved = Approved.model_validate(record.documents.approved)
+    looks = {f.host.ref for f in approved.impact.found if f.mig}
     plan, estate, resumed = plan_again(session, playbook, record.pending(), looks)
     kept = {*resumed.true, *resumed.unclear, *unreachable, *_still_shutting_down(record, plan)}
     for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
         record.resolve(pending)  # it was never made, or someone else has closed it
-    missing = gone(playbook, outstanding, estate)
+    missing = gone(playbook, outstanding, estate, approved)
     for target in missing:
         emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))
     return Planned(playbook, plan, estate), missing

@@ -195,7 +195,8 @@ def _made(
     def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides]:
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
-        return session.desired(playbook, estate), Besides({**extra, **ledger_steps(estate)}, out, agents)
+        desired = session.desired(playbook, estate)
+        return desired, Besides({**extra, **ledger_steps(estate, desired)}, out, agents)
 
     (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)

@@ -14,6 +14,7 @@ from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.rollback import stated_before
 from vsphere_ai.resources import kinds
+from vsphere_ai.sets.wanted import pin_leaving
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -43,4 +44,5 @@ def _play_before(session: Session, target: Target, plan: TargetPlan, changing: S
 def pinned(session: Session, playbook: Playbook, estate: Estate) -> Playbook:
     """Return a playbook that is for the targets it means now, narrowed by `--limit`, whatever they are called."""
     only = session.desired(playbook, estate)
-    return playbooks.pinned(playbook, session.inventory, estate, only, vcenter=session.settings.name)
+    done = playbooks.pinned(playbook, session.inventory, estate, only, vcenter=session.settings.name)
+    return pin_leaving(done, only, estate)

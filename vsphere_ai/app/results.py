@@ -17,6 +17,7 @@ class Proposal:
     """A plan that is to be carried out. `digest` is its SHA-256, `confirmed`: nothing is asked any more.
 
     `excluded` are targets that the limit leaves out of the playbook; `open_runs` says what earlier runs have left.
+    `may_go` are references of the VMs whose destruction was confirmed already, by the run that is continued.
     """
 
     plan: Plan
@@ -24,6 +25,13 @@ class Proposal:
     confirmed: bool = False
     excluded: Collection[Target] = ()
     open_runs: Sequence[str] = ()
+    may_go: Collection[str] = ()
+
+    @property
+    def destroys(self) -> int:
+        """Number of VMs that the plan destroys, where that has to be confirmed by this number; else 0."""
+        going = self.plan.impact.destroyed
+        return len(going) if any(vm.ref not in self.may_go for vm in going) else 0
 
     @property
     def exit_code(self) -> int:

@@ -17,7 +17,7 @@ from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
 from vsphere_ai.errors import Conflict
 from vsphere_ai.planning.document import Approved, digest
-from vsphere_ai.planning.resume import beyond, done_again, rebooted_twice
+from vsphere_ai.planning.resume import approved_to_go, beyond, done_again, rebooted_twice
 from vsphere_ai.runs import history, journal
 from vsphere_ai.runs.history import reasons_to_ask
 
@@ -34,7 +34,7 @@ class ResumeRequest:
 
     `inventory` is for when the run's own has moved. `confirm` is called when there is more to do than was approved,
     unless `yes`. `reboot_again` permits hosts to reboot once more, in a new run; `cleanup` only puts back what the run
-    has switched.
+    has switched. `destroy` is the number of VMs that the plan destroys, where more go than were approved.
     """
 
     run: str = ""
@@ -44,6 +44,7 @@ class ResumeRequest:
     lock: Mode | None = None
     reboot_again: bool = False
     cleanup: bool = False
+    destroy: int | None = None
 
 
 def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
@@ -62,7 +63,9 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         plan = planned.plan
         anew = _reboots_again(plan, record, allowed=request.reboot_again, emit=emit)
         asked = _more(plan, record, emit) or anew
-        if not approve(Proposal(plan, digest(plan), request.yes or not asked), request.confirm, emit):
+        may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved))
+        proposal = Proposal(plan, digest(plan), request.yes or not asked, may_go=may_go)
+        if not approve(proposal, request.confirm, emit, request.destroy):
             if not plan.steps:
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
             return RunResult(plan, origin.problem_code or int(bool(origin.gone)), record.id, gone=origin.gone)

@@ -174,9 +174,10 @@ class Session:
 
     @property
     def lock_mode(self) -> Mode:
-        """The lock that a run takes: of the vCenter where it gives addresses of pools, else as the inventory says."""
-        pools = any(n.pools for each in self.set_plays(self.playbook) for n in each.wanted.nics)
-        return "vcenter" if pools else self.settings.lock
+        """The lock that a run takes: of the vCenter where it gives or takes addresses, else as the inventory says."""
+        plays = self.set_plays(self.playbook)
+        leases = any(n.pools for each in plays for n in each.wanted.nics) or any(not each.names for each in plays)
+        return "vcenter" if leases else self.settings.lock
 
     def request(self, choose: Callable[[Estate], Depth]) -> Request:
         """Return a request to read what all kinds ask for, as deeply as `choose` says."""

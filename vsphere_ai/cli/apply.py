@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, estate_options, format_option, lock_option, login_option, says_yes, yes_option
+from vsphere_ai.cli.options import (
+    FILE,
+    destroy_option,
+    estate_options,
+    format_option,
+    lock_option,
+    login_option,
+    says_yes,
+    yes_option,
+)
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -23,20 +32,22 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
+@destroy_option
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
-def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, **flags: bool) -> int:
+def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, destroy: int | None, **flags: bool) -> int:
     """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
 
-    A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Nothing is
-    called done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut
-    off is brought to its end with `resume`; while one has left something to put back, this never exits 0.
+    A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
+    are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Nothing is called
+    done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut off is
+    brought to its end with `resume`; while one has left something to put back, this never exits 0.
     """
     from vsphere_ai import app
 
     yes, first = flags["yes"], flags["resume"]
     asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
     with RunOutput(form) as output:
-        request = app.ApplyRequest(what, estate, yes, output.confirm, lock, resume_first=first, confirm_resume=asks)
+        request = app.ApplyRequest(what, estate, yes, output.confirm, lock, first, asks, destroy)
         return output.exit_code(app.apply(request, output.emit))
 
 

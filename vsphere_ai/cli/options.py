@@ -29,6 +29,9 @@ inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory 
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+destroy_option = click.option(
+    "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
+)
 login_option = click.option(
     "--no-ssh-login",
     "ssh_login",
@@ -86,20 +89,20 @@ def format_option(*choices: str) -> Callable[[F], F]:
     return click.option("--format", "form", type=click.Choice(known), default=known[0], help="Output format.")
 
 
-def agreed(question: str, *, yes: bool, instead: str = "give --yes") -> bool:
-    """Ask a question that only 'yes' answers; `UsageError` without a terminal. `yes`: it is not asked."""
+def agreed(question: str, *, yes: bool, instead: str = "give --yes", wanted: str = "yes") -> bool:
+    """Ask a question that only one word answers; `UsageError` without a terminal. `yes`: it is not asked."""
     if yes:
         return True
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", instead, rule="usage.no-terminal")
-    return says_yes(question)
+    return says_yes(question, wanted)
 
 
-def says_yes(question: str) -> bool:
-    """Ask a question; return whether the answer is the word 'yes'."""
+def says_yes(question: str, wanted: str = "yes") -> bool:
+    """Ask a question; return whether the answer is the word 'yes', or another wanted one."""
     with asking():
         answer = click.prompt(question, default="", show_default=False, err=True)
-    return bool(answer.strip() == "yes")
+    return bool(answer.strip() == wanted)
 
 
 def width() -> int:

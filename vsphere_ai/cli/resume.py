@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import format_option, lock_option, moved_inventory_option
+from vsphere_ai.cli.options import destroy_option, format_option, lock_option, moved_inventory_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
+@destroy_option
 @click.option("--reboot-again", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left.")
 @click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
-def command(run: str, inventory: Path | None, form: str, lock: Mode | None, **more: bool) -> int:
+def command(run: str, inventory: Path | None, form: str, lock: Mode | None, destroy: int | None, **more: bool) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the estate again, plans what is left of what was approved, and puts back what is pending: hosts in
@@ -34,5 +35,5 @@ def command(run: str, inventory: Path | None, form: str, lock: Mode | None, **mo
     from vsphere_ai import app
 
     with RunOutput(form) as output:
-        request = app.ResumeRequest(run, inventory, confirm=output.confirm, lock=lock, **more)
+        request = app.ResumeRequest(run, inventory, confirm=output.confirm, lock=lock, destroy=destroy, **more)
         return output.exit_code(app.resume(request, output.emit))

@@ -70,6 +70,9 @@ class RunOutput:
         """Ask whether a plan is to be carried out."""
         if sys.stdin.isatty():
             click.echo("", err=self._form == "json")
+        if going := proposal.destroys:
+            question = "Carry this out? Only the number of VMs that are destroyed is accepted"
+            return agreed(question, yes=False, instead=f"give --yes --destroy {going}", wanted=str(going))
         question = "Carry this out? Only 'yes' is accepted"
         return agreed(question, yes=False, instead="give --yes, or apply a saved plan")
 

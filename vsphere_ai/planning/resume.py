@@ -13,7 +13,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target, TargetKind
-from vsphere_ai.model.steps import EnterMaintenance, Healthy, Shell, Step, what
+from vsphere_ai.model.steps import Destroy, EnterMaintenance, Healthy, Shell, Step, what
 from vsphere_ai.planning.document import Approved, ChangeDocument, ItemDocument
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
@@ -76,11 +76,15 @@ def _finishing(kind: str, target: Target, *, look: bool) -> Iterator[Step]:
             yield Shell(target=target, argv=("true",), summary="use SSH once more")
 
 
-def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate) -> tuple[Target, ...]:
-    """Return the approved targets of a run, and those of its pending actions, that are no longer in the inventory."""
+def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate, approved: Approved) -> tuple[Target, ...]:
+    """Return the approved targets of a run, and those of its pending actions, that are no longer in the inventory.
+
+    VMs that the run was to destroy are none of them.
+    """
     meant = {t.ref: t for play in playbook.plays for t in play.targets or ()}
     meant |= {d.target.ref: d.target for d in all_pending if d.kind != "lock"}
     there = {t.ref for kind in get_args(TargetKind) for t in estate.targets(kind)}
+    there |= {vm.ref for vm in approved.impact.destroyed}
     return tuple(sorted(t for ref, t in meant.items() if ref not in there))
 
 
@@ -96,8 +100,21 @@ def beyond(plan: Plan, approved: Approved) -> tuple[str, ...]:
     enter = {p.step.target.ref for p in plan.steps if isinstance(p.step, EnterMaintenance)}
     theirs = "is rebooted in the maintenance mode that someone else has put it into"
     more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
+    may_go = approved_to_go(plan, approved)
+    more += [f"{t.name} is destroyed, with all disks" for t in plan.impact.destroyed if t.ref not in may_go]
     hit = (*plan.impact.power_cycles, *plan.impact.reboots)
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
+
+
+def approved_to_go(plan: Plan, approved: Approved) -> frozenset[str]:
+    """Return the references of VMs whose destruction was approved, with every disk that would go with them now."""
+    known = {s.target.ref: set((s.model_extra or {}).get("disks", ())) for s in approved.steps if s.do == "destroy"}
+    steps = (p.step for p in plan.steps)
+    return frozenset(
+        s.target.ref
+        for s in steps
+        if isinstance(s, Destroy) and s.target.ref in known and known[s.target.ref].issuperset(s.disks)
+    )
 
 
 def rebooted_twice(plan: Plan, done: Collection[RecordedStep]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from textwrap import wrap
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Reconfigure
+from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted, safe, shown
 from vsphere_ai.planning.planner import Answer, Item, Plan
 from vsphere_ai.planning.schedule import Impact, waves
@@ -56,6 +56,7 @@ def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Li
     yield from _section("PROBLEMS", _problems(plan))
     if not plan.problems:
         yield from _section("ORDER", _order(plan))
+        yield from _section("DESTROYED, WITH ALL DATA", _destroyed(plan))
     yield _summary(plan), 0  # one line, for grep
 
 
@@ -219,6 +220,14 @@ def _order(plan: Plan) -> Iterator[Line]:
     for number, wave in enumerate(waves(plan.steps), 1):
         for summary, targets in grouped((p.step.summary, p.step.target) for p in wave).items():
             yield f"  {number:>3}  {_names(targets):<20} {summary}", 28
+
+
+def _destroyed(plan: Plan) -> Iterator[Line]:
+    """Name each VM that goes, and each of its disks: the last thing above the question, and never shortened."""
+    for step in (p.step for p in plan.steps):
+        if isinstance(step, Destroy):
+            for number, disk in enumerate(step.disks or ("no disk",)):
+                yield f"  - {'' if number else step.target.name:<20} {disk}", 0
 
 
 def _summary(plan: Plan) -> str:

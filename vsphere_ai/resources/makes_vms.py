@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from vsphere_ai.guests import image
 from vsphere_ai.model.facts import Estate, Facts
@@ -57,6 +58,11 @@ DETAILS: Mapping[str, tuple[str, ...]] = {
 
 class MakesVms:
     """A kind whose play makes the VMs that its pattern names, each once."""
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the state of a set of which only the name is known; `ValueError` where no set has such a name."""
+        raise NotImplementedError
 
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.model.facts import Estate, Facts
@@ -69,14 +69,21 @@ def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[Found]:
     return [spread(each, estate) for each in placed]
 
 
-def ledger_steps(estate: Estate) -> Mapping[Target, Sequence[Step]]:
-    """Return the writes of the ledger that an estate with sets needs, by the datacenter of the VMs."""
+def ledger_steps(estate: Estate, wanted: Collection[Target]) -> Mapping[Target, Sequence[Step]]:
+    """Return the writes of the ledger that an estate with sets needs, by the datacenter of the VMs.
+
+    Nothing is released while a member that leaves is no part of what is wanted: a limit leaves it out.
+    """
     facts = estate.get(LEDGER)
     addresses = facts.get(ADDRESSES) if facts else None
     if not isinstance(addresses, Addresses):
         return {}
     members = [m for m in members_of(estate) if m.ref in estate.objects]
     home = next((d for m in members if (d := estate.datacenter_of(m.ref)) is not None), None)
+    home = home or next(iter(estate.datacenters), None)  # addresses of VMs that are gone are released, too
+    refs = {target.ref for target in wanted}
+    if any(m.leaving and m.ref not in refs for m in members):
+        addresses = replace(addresses, kept=addresses.taken)
     steps = tuple(lease_steps(addresses, home)) if home is not None else ()
     return {home: steps} if home is not None and steps else {}
 

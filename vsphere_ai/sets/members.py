@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.vm_sets import Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 
@@ -45,12 +45,17 @@ def plays_of(playbook: Playbook | None, vcenter: str, *, only: bool) -> tuple[Se
     for play in playbook.plays if playbook else ():
         kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
         if kind is not None and (play.vcenter == vcenter or (only and not play.vcenter)):
-            found.append(
-                SetPlay(
-                    play, kind, kind.wanted_set(), patterns.members(play.pattern), playbook.path if playbook else ""
-                )
-            )
-    return tuple(found)
+            path = playbook.path if playbook else ""
+            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern), path))
+    return tuple(_joined(found))
+
+
+def _joined(plays: Iterable[SetPlay]) -> Iterator[SetPlay]:
+    """Join what a run that goes on has of one play in several parts, which differ in their other kinds only."""
+    for parts in grouped(plays, lambda p: (p.wanted.name, p.play.pattern)).values():
+        targets = [p.play.targets for p in parts]
+        every = None if None in targets else tuple(sorted({t for own in targets for t in own or ()}))
+        yield replace(parts[0], play=replace(parts[0].play, targets=every))
 
 
 def makes_vms(playbook: Playbook | None) -> bool:

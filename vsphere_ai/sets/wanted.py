@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.language.play import Desired, TargetPlan
+from vsphere_ai.language.play import Desired, Play, Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
-from vsphere_ai.model.vm_sets import member_of, members_of
+from vsphere_ai.model.vm_sets import Member, member_of, members_of
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.sets.members import SetPlay
@@ -27,10 +27,31 @@ def with_members(desired: Desired, plays: Iterable[SetPlay], estate: Estate) -> 
     by_set = {each.wanted.name: each for each in plays}
     for member in members_of(estate):
         play = by_set.get(member.set)
-        if member.leaving and play is not None:
+        if member.leaving and play is not None and _is_meant(member, play):
             states = tuple(_resources([play.kind.leaving()]))
             found[Target("vm", member.name, member.ref)] = TargetPlan(states, power=play.play.power)
     return Desired(dict(sorted(found.items())))
+
+
+def pin_leaving(playbook: Playbook, only: Iterable[Target], estate: Estate) -> Playbook:
+    """Return a pinned playbook whose sets also mean the members that leave, as far as they are in `only`."""
+    leaving: dict[str, list[Target]] = {}
+    for target in only:
+        member = member_of(estate, target.ref)
+        if member is not None and member.leaving:
+            leaving.setdefault(member.set, []).append(target)
+    return replace(playbook, plays=tuple(_with_leaving(play, leaving) for play in playbook.plays))
+
+
+def _with_leaving(play: Play, leaving: Mapping[str, Sequence[Target]]) -> Play:
+    kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
+    more = leaving.get(kind.wanted_set().name, ()) if kind is not None else ()
+    return replace(play, targets=tuple(sorted({*play.targets, *more}))) if play.targets is not None else play
+
+
+def _is_meant(member: Member, play: SetPlay) -> bool:
+    """Return whether a member leaves in a play; one that is pinned names those that did when it was approved."""
+    return not play.play.targets or any(t.ref == member.ref for t in play.play.targets)
 
 
 def _resources(states: Iterable[State]) -> Iterable[Resource]:

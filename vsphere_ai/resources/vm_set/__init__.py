@@ -59,6 +59,11 @@ class VmSet(MakesVms, VmSetFields, Resource):
 
     # -- before the VM exists
 
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the state of a set of which only the name is known: enough to destroy its VMs."""
+        return cls.model_validate({"name": name})
+
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""
         nics = (WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail) for n in self.nics or ())

@@ -1,0 +1,121 @@
+"""Destruction of sets on the lab: confirmed by a number, only members go, at every point of a run that is killed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from support.processes import killed_at
+from support.seeds import few
+from support.vm_sets import play
+
+pytestmark = pytest.mark.lab
+TWO, ONE = play("train-[01:02]", nics=1), play("train-01", nics=1)
+OTHERS = {"other-01", "ubuntu-22.04"}
+
+
+class Terminal(io.StringIO):
+    """Standard input of someone who types."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def two(sets):
+    sets.applied(TWO)
+    return sets
+
+
+def destroyed(sets):
+    return sorted(e["object"] for e in sets.ledger(call="Destroy_Task") if e["object"].startswith("train"))
+
+
+def test_yes_alone_destroys_nothing(two, cli):
+    less = cli.file(ONE)
+    assert two("apply", less, "--yes") == 64
+    assert cli.error == "usage.destroy"
+    assert two("apply", less, "--yes", "--destroy", 2) == 3
+    assert cli.error == "destroy.other-number"
+    plan = less.with_name("plan.json")
+    assert two("plan", less, "-o", plan) == 0
+    assert two("apply", plan) == 64, "a saved plan is no confirmation of this, either"
+    assert two("apply", plan, "--yes") == 64
+    assert destroyed(two) == []
+    assert two("apply", plan, "--destroy", 1) == 0
+    assert destroyed(two) == ["train-02"]
+
+
+def test_a_number_for_a_plan_that_destroys_nothing_is_refused(sets, cli):
+    assert sets("apply", cli.file(TWO), "--yes", "--destroy", 1) == 3
+    assert sets.names == OTHERS
+
+
+@pytest.mark.parametrize(("typed", "gone"), [("yes", []), ("2", []), ("1", ["train-02"])])
+def test_only_the_number_of_vms_answers_the_question(two, cli, monkeypatch, typed, gone):
+    monkeypatch.setattr("sys.stdin", Terminal(f"{typed}\n"))
+    assert two("apply", cli.file(ONE)) == 0
+    assert destroyed(two) == gone
+    last = cli.out.partition("DESTROYED, WITH ALL DATA")[2].splitlines()[1]
+    assert last.split() == ["-", "train-02", "[vsan-gpu]", "train-02/train-02.vmdk"], "right above the question"
+
+
+@pytest.mark.parametrize("what", ["playbook", "set"])
+def test_a_set_is_destroyed_and_nothing_else(two, cli, new_client, what):
+    soap = new_client(two.lab)
+    copy = soap.vim.vm.CloneSpec(location=soap.vim.vm.RelocateSpec(), powerOn=False, template=False)
+    source = soap.vm("train-01")
+    soap.wait(source.CloneVM_Task(source.parent, "copy", copy))
+    soap.wait(soap.vm("train-02").Rename_Task("renamed"))
+    soap.wait(soap.vm("other-01").Rename_Task("train-02"))
+    given = cli.file(TWO) if what == "playbook" else "train"
+    assert two("destroy", given, "--dry-run") == 0
+    assert two("destroy", given, "--yes") == 64
+    assert destroyed(two) == []
+    assert two("destroy", given, "--yes", "--destroy", 2) == 0, cli.out + cli.err
+    assert two.names == {"copy", "train-02", "ubuntu-22.04"}
+    assert two.vms()["train-02"]["power"] == "poweredOn"
+    assert two.addresses() == {}
+    assert two("destroy", given, "--yes") == 0, "there is nothing left to destroy"
+
+
+def test_a_limit_destroys_some_and_keeps_the_addresses_of_the_others(two, cli):
+    held = two.addresses()
+    assert two("destroy", "train", "--limit", "train-02", "--yes", "--destroy", 1) == 0
+    assert destroyed(two) == ["train-02"]
+    assert two.addresses() == held, "released with the whole set"
+    assert two("destroy", "train", "--yes", "--destroy", 1) == 0
+    assert two.addresses() == {}
+
+
+def test_what_is_no_set_is_refused(two, cli):
+    assert two("destroy", "no-such-set", "--yes") == 0
+    assert "set.none" in cli.rules
+    assert two("destroy", "no set") == 64
+    assert two("destroy", cli.file("- hosts: all\n  ntp: {servers: [a.b]}\n")) == 64
+
+
+POINTS = [
+    r"train-02 +\[\d+/\d+\] shut down",
+    r"train-02 +\[\d+/\d+\] shut down.* done",
+    r"train-01 +\[\d+/\d+\] destroy it",
+    r"train-02 +\[\d+/\d+\] destroy it.* done",
+    r"DC0 +\[\d+/\d+\] release the addresses",
+    r"DC0 +\[\d+/\d+\] release the addresses.* done",
+]
+
+
+@pytest.mark.parametrize("point", few(POINTS, 3))
+@pytest.mark.parametrize("how", ["resume", "again"])
+def test_a_destruction_that_is_killed_is_brought_to_its_end(two, cli, monkeypatch, tmp_path, point, how):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    killed_at(two.lab, point, "train", "--destroy", "2", inventory=two.inventory, command="destroy")
+    if how == "resume":
+        assert cli("resume") == 0, cli.out + cli.err
+        assert "object.gone" not in cli.rules
+    else:
+        left = len([n for n in two.names if n.startswith("train")])
+        assert two("destroy", "train", "--yes", "--destroy", left) in (0, 1), cli.out + cli.err
+    assert two.names == OTHERS
+    assert destroyed(two) == ["train-01", "train-02"], "each once"
+    assert two.addresses() == {}

@@ -1,0 +1,36 @@
+"""`vsphere-ai destroy`: destroys the VMs of sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.options import destroy_option, estate_options, format_option, lock_option, yes_option
+from vsphere_ai.cli.run_output import RunOutput
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.runs.locks import Mode
+
+
+@click.command("destroy")
+@click.argument("what", metavar="PLAYBOOK|SET")
+@estate_options
+@format_option()
+@lock_option
+@yes_option
+@destroy_option
+@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
+def command(what: str, estate: EstateRequest, form: str, lock: Mode | None, destroy: int | None, **flags: bool) -> int:
+    """Destroy all VMs of the sets of PLAYBOOK, or of the SET of that name, after showing them with their disks.
+
+    Only VMs that carry the mark of the set go. Their number is asked for; without a terminal, give --yes --destroy N.
+    Their addresses are released once all of them are gone. Nothing else of a playbook is carried out.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(form) as output:
+        request = app.DestroyRequest(what, estate, confirm=output.confirm, lock=lock, destroy=destroy, **flags)
+        return output.exit_code(app.destroy(request, output.emit))
