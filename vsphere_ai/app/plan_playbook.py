@@ -31,6 +31,7 @@ from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
+from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import ledger_steps
 
 if TYPE_CHECKING:
@@ -199,4 +200,6 @@ def _made(
         return desired, Besides({**extra, **ledger_steps(estate, desired)}, out, agents)
 
     (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
+    if plays := session.set_plays(playbook):
+        estate, _ = evaluate_with(kinds(), estate, lambda e: with_hosts(plays, desired, e))
     return planned(desired, estate, kinds(), playbook.path, besides)

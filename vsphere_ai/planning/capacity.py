@@ -131,7 +131,7 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
 
     An instance that another user has in use is never touched, so that plan could not put the layout right either.
     """
-    fixed = _fixed(view, host, question.farm.slots)
+    fixed = as_laid_out(view, host, question.farm.slots)
     if not any(slot.fixed for slot in fixed):
         return
     answer = solve(replace(question.farm, slots=fixed), here)
@@ -149,7 +149,7 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
             yield Problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
 
 
-def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot, ...]:
+def as_laid_out(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot, ...]:
     """Give GPUs whose layout the playbook states its instances, and no others; one that does not fit is no matter here.
 
     Such a layout has no starts, and the `mig` kind says what is wrong with it.

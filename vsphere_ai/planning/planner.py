@@ -337,7 +337,7 @@ def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
 def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
     """Return the VMs that are on once a plan is carried out: those that are, and those of the playbook."""
     on = {v.ref for v in estate.vms if estate.is_on(v.ref)}
-    gone = {m.ref for m in members_of(estate) if m.leaving}
+    gone = {m.ref for m in members_of(estate) if m.leaving or (m.faults and not m.exists)}
     return frozenset((on | {t.ref for t in desired if t.kind == "vm"}) - gone)
 
 

@@ -9,6 +9,7 @@ from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.reading import requirements
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import concerned, probes_of
@@ -34,6 +35,7 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
     beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
     beside |= within  # whose RDMA goes over what is shared
+    beside |= {h.ref for t in wanted if is_new(estate, t.ref) for h in estate.hosts_for(t.ref)}  # one will be chosen
     # VMs of others on target hosts are never powered off: whether they are, and can move, has to be known
     foreign = {v.ref for h in hosts for v in estate.managed_on(h)}
     vms |= foreign
@@ -54,8 +56,8 @@ def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
     probing = {t.ref for t, p in wanted.items() if any(probes_of(kinds()[s.kind]) for s in p.states)}
     looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
     probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
-    if any(p.spare_hosts for p in wanted.values()):
-        probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
+    spare = any(p.spare_hosts for p in wanted.values())
+    probing |= {h.ref for ref in looking if spare or is_new(estate, ref) for h in estate.hosts_for(ref)}
     return probing
 
 

@@ -43,6 +43,7 @@ class WantedSet:
 
 
 OUTLINES: Mapping[str, tuple[str, ...]] = {
+    "HostSystem": ("hardware.memorySize",),
     "VirtualMachine": ("config.instanceUuid",),
     "ResourcePool": ("name", "parent", "owner"),
     "Datastore": ("name", "parent", "summary", "host"),

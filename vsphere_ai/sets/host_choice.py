@@ -1,0 +1,238 @@
+"""Hosts of new members as the whole plan decides them: networks, datastores, GPUs, devices and memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vsphere_ai.capacity.verdict import GpuHosts
+from vsphere_ai.fabric import dvs
+from vsphere_ai.language.play import TargetPlans, stated_of
+from vsphere_ai.model.deferred import is_deferred
+from vsphere_ai.model.facts import Estate, Facts, grouped
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of
+from vsphere_ai.planning.capacity import as_laid_out, question_of, room_words
+from vsphere_ai.planning.planner import view_as_planned, will_run
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources.makes_vms import WantedSet
+from vsphere_ai.resources.mixins import device_states, vgpus_of
+from vsphere_ai.sets.choice import Chooser, HostRoom, Need
+from vsphere_ai.sets.members import SetPlay
+from vsphere_ai.sets.placement import in_service
+from vsphere_ai.sets.places import hosts_of
+
+MEMORY = "config.hardware.memoryMB"
+LOCKED, RESERVED = "config.memoryReservationLockedToMax", "config.memoryAllocation.reservation"
+HOST_MEMORY = "hardware.memorySize"
+
+
+def with_hosts(plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate) -> Estate:
+    """Return an estate with sets in which each new member is on a host on which the plan as a whole has room for it."""
+    new = tuple(m for m in members_of(estate) if not (m.exists or m.leaving or m.faults))
+    refs = {m.ref for m in new}
+    wanted = {t.ref: p for t, p in desired.items() if t.ref in refs}
+    if not wanted:
+        return estate
+    view = view_as_planned({t: p for t, p in desired.items() if t.ref not in refs}, estate, kinds())
+    view = replace(view, stated=stated_of(desired))
+    named = {each.wanted.name: each for each in plays}
+    groups: dict[tuple[object, ...], list[Member]] = {}
+    for member in (m for m in new if m.ref in wanted):
+        implied = {s.kind for s in named[member.set].kind.implied(member)}
+        said = tuple(id(s) for s in wanted[member.ref].states if s.kind not in implied)
+        groups.setdefault((member.set, member.place, said), []).append(member)
+    running = will_run(estate, desired) - refs
+    alike = [_Alike.of(view, named[own[0].set].wanted, own) for own in groups.values()]
+    chooser = _chooser(view, alike, running, max((p.spare_hosts for p in desired.values()), default=0))
+    return _moved(estate, _chosen(chooser, alike, {h.name: h for h in estate.hosts}))
+
+
+def _moved(estate: Estate, members: Sequence[Member]) -> Estate:
+    changed: list[Facts] = []
+    for name, own in grouped(members, lambda m: m.set).items():
+        facts = estate[f"{SET}:{name}"]
+        changed.append(facts.having({MEMBERS: {**(facts.get(MEMBERS) or {}), **{m.ref: m for m in own}}}))
+    changed += [estate[m.ref].having({"runtime.host": m.place.host}) for m in members]
+    return estate.with_objects(changed)
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """New VMs of a set of which the same is wanted; `unfit` says of hosts of the cluster why they are none for them."""
+
+    members: Sequence[Member]
+    need: Need
+    unfit: Mapping[str, str]
+
+    @classmethod
+    def of(cls, view: View, wanted: WantedSet, members: Sequence[Member]) -> _Alike:
+        """Return what VMs need, as the first of them does."""
+        member = members[0]
+        vm, facts = Target("vm", member.name, member.ref), view.facts(member.ref)
+        states = [s for _, s in device_states(view, member.ref)]
+        profiles = vgpus_of(vm, view)
+        claims = tuple(c for s in states for c in s.whole_devices(vm, view))
+        cold = any(n.type in ethernet.COLD for n in wanted.nics)
+        full = cold or profiles or claims or facts.get(LOCKED)
+        memory = int(facts.get(MEMORY if full else RESERVED) or 0)
+        unfit: dict[str, str] = {}
+        hosts = hosts_of(wanted, member.place, view.estate)
+        serving = {h.ref for h in in_service(hosts)}
+        for host in hosts:
+            target = Target("host", host.name, host.ref)
+            reasons = (
+                "it is not in service" if host.ref not in serving else "",
+                _no_network(view, wanted, member, host, hosts),
+                _no_datastore(view.estate, member, host),
+                *(f"it does not have what {s.kind} asks for" for s in states if not s.runs_on(target, view)),
+            )
+            if why := next(filter(None, reasons), ""):
+                unfit[host.name] = why
+        fit = frozenset(h.name for h in hosts if h.name not in unfit)
+        return cls(members, Need(member.ref, member.set, fit, profiles, memory, claims), unfit)
+
+
+def _no_network(view: View, wanted: WantedSet, member: Member, host: Facts, hosts: Sequence[Facts]) -> str:
+    """Return the port groups that a host lacks and that another host has: those that a plan makes, none shows yet."""
+    at = view.estate.datacenter_of(member.place.folder) if member.place.folder else None
+    there = host.get("network")
+    if at is None or there is None:
+        return ""
+    lacking = []
+    for name in dict.fromkeys(n.port_group for n in wanted.nics):
+        group = dvs.taken(view.estate, at.ref, name)
+        if group is None or is_deferred(group.ref) or group.ref in there:
+            continue
+        lacking += [name] if any(group.ref in (h.get("network") or ()) for h in hosts) else []
+    return f"it has no port group {', '.join(lacking)}" if lacking else ""
+
+
+def _no_datastore(estate: Estate, member: Member, host: Facts) -> str:
+    """Return the datastore of a VM, or of its source, that a host does not reach."""
+    source = estate.get(member.place.source)
+    refs = (member.place.datastore,) if member.place.datastore else (source.get("datastore") or ()) if source else ()
+    for store in filter(None, map(estate.get, refs)):
+        mounts = store.get("host")
+        if mounts is not None and not any(m["key"] == host.ref and _is_mounted(m) for m in mounts):
+            return f"it does not reach the datastore {store.name}"
+    return ""
+
+
+def _is_mounted(mount: Mapping[str, Mapping[str, object]]) -> bool:
+    return mount["mountInfo"].get("accessible") is not False and mount["mountInfo"].get("mounted") is not False
+
+
+# -- what hosts have
+
+
+def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare: int) -> Chooser:
+    estate = view.estate
+    names = {name for each in alike for name in (*each.need.hosts, *each.unfit)}
+    hosts = [h for h in estate.hosts if h.name in names]
+    vgpus = any(each.need.profiles for each in alike)
+    question = question_of(view, running, hosts if vgpus else ())
+    exact = [s for h in hosts for s in as_laid_out(view, h, question.farm.hosts.get(h.name, ()))]
+    laid_out = any(s.fixed for s in exact)
+    homes = {d.name: h.name for d in question.demands if (h := estate.host_of(d.name)) is not None}
+    devices = any(each.need.claims for each in alike)
+    return Chooser(
+        question.farm,
+        GpuHosts(tuple(exact), question.farm.policies) if laid_out else question.farm,
+        question.demands,
+        homes,
+        {h.name: _room(view, h, running, devices=devices) for h in hosts},
+        spare if vgpus else 0,
+    )
+
+
+def _room(view: View, host: Target, running: frozenset[str], *, devices: bool) -> HostRoom:
+    facts, estate = view.facts(host.ref), view.estate
+    members = {m.ref: m for m in members_of(estate) if m.exists and not m.leaving}
+    there = estate.vms_on(host.ref)
+    on = [vm for vm in there if vm.ref in running]
+    taken = (c for vm in on for _, s in device_states(view, vm.ref) for c in s.whole_devices(vm, view))
+    size = facts.get(HOST_MEMORY)
+    reserved = sum(_reserved(view.facts(vm.ref)) for vm in on)
+    return HostRoom(
+        facts,
+        None if size is None else (int(size) >> 20) - reserved,
+        tuple(taken) if devices else (),
+        Counter(members[vm.ref].set for vm in there if vm.ref in members),
+        (len(there),),
+    )
+
+
+def _reserved(vm: Facts) -> int:
+    """Return the MB of memory that a running VM has reserved."""
+    return int(vm.get(MEMORY if vm.get(LOCKED) else RESERVED) or 0)
+
+
+# -- what is said of them
+
+
+def _chosen(chooser: Chooser, alike: Sequence[_Alike], hosts: Mapping[str, Target]) -> tuple[Member, ...]:
+    """Return the members with their hosts, and why; or with what keeps them from having one."""
+    needs = tuple(replace(each.need, name=m.ref) for each in alike for m in each.members)
+    choice = chooser.choose(needs)
+    there = grouped((n for n in needs if n.name in choice.hosts), lambda n: choice.hosts[n.name])
+    total = Counter(n.set for n in needs)
+    for room in chooser.rooms.values():
+        total.update(room.sets)
+    together = "" if choice.spread else "; chosen for all VMs together, as an even spread has no room for all"
+    words: dict[tuple[str, Need], str] = {}
+    members = []
+    for each in alike:
+        for member in each.members:
+            name = choice.hosts.get(member.ref)
+            if name is None:
+                fault = _refusal(chooser, there, each)
+                members.append(replace(member, why_here="", faults=(fault,)))
+                continue
+            if (name, each.need) not in words:
+                words[name, each.need] = _why(chooser, name, each.need, there[name], total[member.set]) + together
+            place = replace(member.place, host=hosts[name].ref)
+            members.append(replace(member, place=place, why_here=words[name, each.need]))
+    return tuple(members)
+
+
+def _why(chooser: Chooser, host: str, need: Need, there: Sequence[Need], total: int) -> str:
+    own = chooser.rooms[host].sets.get(need.set, 0) + sum(n.set == need.set for n in there)
+    words = (
+        f"on {host}: {own} of {total} VM{'' if total == 1 else 's'} of the set there",
+        _left(chooser, host, need, there),
+    )
+    return ", ".join(filter(None, words))
+
+
+def _left(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
+    """Return what a host has left for such a VM, in words; empty where it needs nothing that runs out."""
+    memory = chooser.rooms[host].memory_mb
+    if need.profiles:
+        return room_words(chooser.left(host, there, sorted(set(need.profiles))))
+    if need.memory_mb and memory is not None:
+        return f"{(memory - sum(n.memory_mb for n in there)) >> 10} GB of memory left to reserve"
+    return ""
+
+
+def _refusal(chooser: Chooser, there: Mapping[str, Sequence[Need]], alike: _Alike) -> Fault:
+    need = alike.need
+    if not need.hosts:
+        reasons = [f"{host}: {why}" for host, why in sorted(alike.unfit.items())] or ["the cluster has no host"]
+        return Fault("no-host", f"no host can run it: {'; '.join(reasons)}", "see what each host lacks")
+    reasons = [f"{host}: {_lack(chooser, host, need, there.get(host, ()))}" for host in sorted(need.hosts)]
+    reasons += [f"{host}: {why}" for host, why in sorted(alike.unfit.items())]
+    return Fault("no-room", f"no host has room for it: {'; '.join(reasons[:8])}", "make fewer VMs, or make room")
+
+
+def _lack(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
+    room = chooser.rooms[host]
+    memory = None if room.memory_mb is None else room.memory_mb - sum(n.memory_mb for n in there)
+    if memory is not None and need.memory_mb > memory:
+        return f"{max(memory, 0) >> 10} GB of memory left to reserve, {need.memory_mb >> 10} GB needed"
+    if need.claims and not chooser.takes(host, (*there, replace(need, profiles=()))):
+        return "no whole device left that it asks for"
+    return _left(chooser, host, need, there) or "not with the other VMs of the set"
