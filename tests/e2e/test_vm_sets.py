@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.vm_sets import FARM, FULL, HOSTS, INVENTORY, play
+from support.vm_sets import FULL, play
 
 pytestmark = pytest.mark.lab
 
@@ -59,22 +59,3 @@ def test_pools_without_room_refuse_the_whole_set(sets):
 def test_a_nic_with_dhcp_is_waited_for(sets):
     sets.applied(play("train-01", cards=("{name: mgmt, port_group: dvpg-dhcp}",)))
     assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 1
-
-
-def gpus(names, profile, **fields):
-    return HOSTS + play(names, nics=1, more=f"  hardware: {{version: 19}}\n  vgpu: [{profile}]\n", **fields)
-
-
-def test_the_plan_says_why_a_vm_is_on_its_host(sets, cli):
-    assert sets("plan", cli.file(gpus("train-[01:03]", "grid_a100-20c")), "--format", "json") == 0
-    notes = sorted(n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"])
-    on = "on esx0{}.lab.local: {} of 3 VMs of the set there, room for {} more grid_a100-20c"
-    assert notes == [on.format(1, 2, 2), on.format(1, 2, 2), on.format(2, 1, 3)]
-
-
-@pytest.mark.parametrize(
-    ("names", "profile", "fields"),
-    [("train-[01:05]", "grid_a100-40c", {}), ("train-[01:03]", "grid_a100-10c", {"memory_gb": 900})],
-)
-def test_vms_that_find_no_host_are_refused_before_anything_is_made(sets, names, profile, fields):
-    assert sets.refused(gpus(names, profile, **fields)) == {"vm_set.no-room"}

@@ -36,6 +36,14 @@ pools:
   storage: {subnet: 10.30.0.0/24, ranges: [10.30.0.11-10.30.0.20], quarantine: 0}
   rail1: {subnet: 172.16.1.0/24, ranges: [172.16.1.10-172.16.1.19], gateway: 172.16.1.254, quarantine: 0}
 """
+PLAIN_HOST = """
+  - name: esx03.lab.local
+    cluster: gpu-a
+    memory_gb: 256
+    nics: [{name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}]
+    vmkernel: [{name: vmk0, port_group: dvpg-lan}]
+vms:"""
+"""A third host, without GPUs and RDMA, which ends the list of hosts of the farm."""
 HOSTS = """
 - hosts: esx[01:02].lab.local
   graphics: {default_type: shared_direct}

@@ -31,7 +31,6 @@ from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
-from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import ledger_steps
 
 if TYPE_CHECKING:
@@ -193,13 +192,12 @@ def _made(
 ) -> tuple[Plan, Estate]:
     """Plan; the estate comes back without values that are not as vSphere defines them."""
 
-    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides]:
+    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides, Estate]:
+        estate = session.placed(playbook, estate)
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
         desired = session.desired(playbook, estate)
-        return desired, Besides({**extra, **ledger_steps(estate, desired)}, out, agents)
+        return desired, Besides({**extra, **ledger_steps(estate, desired)}, out, agents), estate
 
-    (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
-    if plays := session.set_plays(playbook):
-        estate, _ = evaluate_with(kinds(), estate, lambda e: with_hosts(plays, desired, e))
+    (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)

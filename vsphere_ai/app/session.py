@@ -27,7 +27,8 @@ from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
-from vsphere_ai.sets.lay_out import LaidOut, lay_out
+from vsphere_ai.sets.host_choice import with_hosts
+from vsphere_ai.sets.lay_out import LaidOut, addressed_again, lay_out
 from vsphere_ai.sets.leases import Book
 from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
 from vsphere_ai.sets.wanted import with_members
@@ -163,6 +164,17 @@ class Session:
         """Return an estate with the VMs of the playbook's sets, those to be made included."""
         plays = self.set_plays(playbook)
         return lay_out(plays, estate, self._book if plays else None)
+
+    def placed(self, playbook: Playbook, estate: Estate) -> Estate:
+        """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them."""
+        plays = self.set_plays(playbook)
+        wanted = self.desired(playbook, estate) if plays else Desired()
+        moved = with_hosts(plays, wanted, estate)
+        if moved is not estate and any(pool.affinity.hosts for pool in self.inventory.pools.values()):
+            moved = addressed_again(plays, moved, self._book)
+        if plays:  # what is wanted of a VM does not depend on its host
+            self._desired = (playbook, moved, wanted)
+        return moved
 
     @cached_property
     def _book(self) -> Book:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, is_planned_ref, mac_address, members_of
@@ -48,7 +48,23 @@ def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) 
     """Lay the members of sets over an estate; one that was laid out before comes back as it is."""
     if not plays or any(ref.startswith(f"{SET}:") for ref in estate.objects):
         return LaidOut(estate)
-    placed = placed_in(plays, estate)
+    return _addressed(placed_in(plays, estate), estate, book)
+
+
+def addressed_again(plays: Sequence[SetPlay], estate: Estate, book: Book) -> Estate:
+    """Return an estate that was laid out, and whose new members have changed hosts, with the addresses that follow."""
+    of_set = grouped(members_of(estate), lambda m: m.set)
+    found = [
+        Found(play, members, {m.ref: m.ref for m in members if m.exists})
+        for play in plays
+        if (members := of_set.get(play.wanted.name, ()))
+    ]
+    new = {m.ref for each in found for m in each.members if not m.exists and is_planned_ref(m.ref)}
+    there = {ref: facts for ref, facts in estate.objects.items() if ref not in new}
+    return _addressed(found, Estate(estate.about, there), book).estate
+
+
+def _addressed(placed: Sequence[Found], estate: Estate, book: Book | None) -> LaidOut:
     addresses = addresses_of(placed, estate, book) if book is not None else Addresses()
     found = tuple(
         replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in each.members)) for each in placed

@@ -1,0 +1,62 @@
+"""Hosts of the VMs of a set on the lab: chosen with room for each, said in the plan, and addressed by."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.vm_sets import FARM, HOSTS, INVENTORY, PLAIN_HOST, play
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def three(sets, make_lab, monkeypatch):
+    """A farm with a third host, which has no GPUs."""
+    sets.lab = make_lab(FARM.replace("\nvms:", PLAIN_HOST, 1))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    return sets
+
+
+def gpus(names, profile, **fields):
+    return HOSTS + play(names, nics=1, more=f"  hardware: {{version: 19}}\n  vgpu: [{profile}]\n", **fields)
+
+
+def test_the_plan_says_why_a_vm_is_on_its_host(sets, cli):
+    assert sets("plan", cli.file(gpus("train-[01:03]", "grid_a100-20c")), "--format", "json") == 0
+    notes = sorted(n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"] if n.startswith("on "))
+    on = "on esx0{}.lab.local: {} of 3 VMs of the set there, room for {} more grid_a100-20c"
+    assert notes == [on.format(1, 2, 2), on.format(1, 2, 2), on.format(2, 1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("names", "profile", "fields"),
+    [("train-[01:05]", "grid_a100-40c", {}), ("train-[01:03]", "grid_a100-10c", {"memory_gb": 900})],
+)
+def test_vms_that_find_no_host_are_refused_before_anything_is_made(sets, names, profile, fields):
+    assert sets.refused(gpus(names, profile, **fields)) == {"vm_set.no-room"}
+
+
+BY_HOST = """
+  one: {subnet: 10.40.1.0/24, ranges: [10.40.1.11-10.40.1.20], affinity: {hosts: [esx01.*]}, quarantine: 0}
+  two: {subnet: 10.40.2.0/24, ranges: [10.40.2.11-10.40.2.20], affinity: {hosts: [esx02.*]}, quarantine: 0}
+  three: {subnet: 10.40.3.0/24, ranges: [10.40.3.11-10.40.3.20], affinity: {hosts: [esx03.*]}, quarantine: 0}
+"""
+
+
+def test_addresses_follow_the_host_that_has_room(three, cli):
+    three.inventory = cli.file(INVENTORY + BY_HOST, "by-host.yml")
+    card = "{name: mgmt, port_group: dvpg-lan, addresses: [one, two, three]}"
+    more = "  hardware: {version: 19}\n  vgpu: [grid_a100-40c]\n"
+    three.applied(HOSTS + play("train-[01:04]", cards=(card,), more=more))
+    for vm in three.vms().values():
+        if vm["name"].startswith("train"):
+            assert f"10.40.{int(vm['host'][3:5])}.1" in json.dumps(vm)
+
+
+def test_a_host_without_the_port_group_is_none_for_the_set(three, cli):
+    three.applied(play("train-[01:03]", cards=("{name: data, port_group: dvpg-rdma, addresses: rail1}",)))
+    assert {vm["host"] for vm in three.vms().values() if vm["name"].startswith("train")} == {
+        "esx01.lab.local",
+        "esx02.lab.local",
+    }
