@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 46_996,
+    "lines of the product": 47_000,
     "arrows between rooms": 96,
     "floors": 9,
 }

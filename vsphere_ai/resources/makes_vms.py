@@ -40,6 +40,8 @@ class WantedSet:
     cpus: int | None = None
     memory_mb: int | None = None
     guest_id: str = ""
+    reserves_memory: bool = False
+    """A NIC needs all memory of its VM reserved."""
 
 
 OUTLINES: Mapping[str, tuple[str, ...]] = {

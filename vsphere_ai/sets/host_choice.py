@@ -17,7 +17,6 @@ from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of
 from vsphere_ai.planning.capacity import as_laid_out, question_of, room_words
 from vsphere_ai.planning.planner import view_as_planned, will_run
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.resources.mixins import device_states, vgpus_of
 from vsphere_ai.sets.choice import Chooser, HostRoom, Need
@@ -76,8 +75,7 @@ class _Alike:
         states = [s for _, s in device_states(view, member.ref)]
         profiles = vgpus_of(vm, view)
         claims = tuple(c for s in states for c in s.whole_devices(vm, view))
-        cold = any(n.type in ethernet.COLD for n in wanted.nics)
-        full = cold or profiles or claims or facts.get(LOCKED)
+        full = wanted.reserves_memory or profiles or claims or facts.get(LOCKED)
         memory = int(facts.get(MEMORY if full else RESERVED) or 0)
         unfit: dict[str, str] = {}
         hosts = hosts_of(wanted, member.place, view.estate)

@@ -11,6 +11,7 @@ from vsphere_ai.model.state import Change, Problem, State, Target
 from vsphere_ai.model.steps import Destroy, GuestReady, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, mark_of, member_of
+from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
@@ -80,6 +81,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             cpus=self.cpus,
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
             guest_id=self.guest_id or "",
+            reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),
         )
 
     def new_vm(self, member: Member, estate: Estate) -> Facts:
