@@ -295,7 +295,7 @@ class Vm:
     `folder` is the path below the datacenter's VM folder, `pool` the path of a resource pool of the host's cluster;
     `network` is the port group of its NIC (none if it is empty), `more_networks` are those of others; `tools` is
     ``running``, ``unmanaged`` (open-vm-tools) or ``none``. A disk of `disk_gb` and one for each of `more_disks_gb` are
-    on `datastore`, thin; `disk_used_gb` of each are written, all without it. `vgpu` and `pvrdma` (port groups) are
+    on `datastore`, thin; `disk_used_gb` of each are written. `vgpu` and `pvrdma` (port groups) are
     devices it has from the start.
     `snapshots` are names, each snapshot a child of the one before. `vapp` is the vApp it is in. `ft` is the primary VM
     of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM. `question` is the text of a pending question.
@@ -316,7 +316,7 @@ class Vm:
     memory_gb: int = 64
     disk_gb: int = 200
     more_disks_gb: tuple[int, ...] = ()
-    disk_used_gb: int = 0
+    disk_used_gb: int = 10
     datastore: str = ""
     pool: str = ""
     network: str = "VM Network"

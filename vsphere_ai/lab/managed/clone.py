@@ -258,8 +258,10 @@ def _copy(farm: Farm, mo: ManagedObject, request: Request) -> Any:
 
 def _take_identity(farm: Farm, config: Any, asked: Any) -> None:
     """Give a clone the identities that are asked for; vCenter keeps its own where another VM has one of them."""
-    taken = {vm["config"].instanceUuid for vm in farm.store.of(vim.VirtualMachine) if vm.props.get("config")}
     if asked is not None and asked.uuid:
         config.uuid = asked.uuid
-    if asked is not None and asked.instanceUuid and asked.instanceUuid not in taken:
-        config.instanceUuid = asked.instanceUuid
+    if asked is None or not asked.instanceUuid:
+        return
+    wanted = asked.instanceUuid
+    if not any(vm.props["config"].instanceUuid == wanted for vm in farm.store.of(vim.VirtualMachine)):
+        config.instanceUuid = wanted

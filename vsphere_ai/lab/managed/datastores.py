@@ -133,7 +133,7 @@ def home_of(farm: Farm, config: Any) -> ManagedObject:
 
 def directory(farm: Farm, store: ManagedObject, name: str) -> str:
     """Return a directory for the files of a new VM: its name, or where there is such a directory, with a number."""
-    taken = {path.partition("/")[0] for path in store.extra[FILES]}
+    taken = {path.partition("/")[0] for path in store.extra[FILES] if path.startswith(name)}
     numbered = (f"{name}_{number}" for number in itertools.count(1))
     return name if name not in taken else next(each for each in numbered if each not in taken)
 

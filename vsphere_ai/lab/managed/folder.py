@@ -114,7 +114,7 @@ def checked_name(name: str) -> str:
 def refuse_twin(farm: Farm, parent: ManagedObject, name: str) -> None:
     """Raise DuplicateName when something in a folder has this name."""
     for child in farm.store.children(parent):
-        if child["name"] == name:
+        if child.props.get("name") == name:
             raise duplicate_name(name, child.ref)
 
 

@@ -34,7 +34,8 @@ def destroy(call: Call) -> Any:
 def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
     if mo["runtime"].powerState != "poweredOff":
         raise invalid_power_state(mo["runtime"].powerState, "poweredOff")
-    for owner in list(farm.store.objects.values()):
+    above = (mo["parent"], mo["parentVApp"], mo["runtime"].host, mo["resourcePool"], *mo["datastore"], *mo["network"])
+    for owner in (farm.store.get(ref) for ref in above if ref is not None):
         for name in _LISTS:
             refs = owner.props.get(name)
             if isinstance(refs, list) and mo.ref in refs:

@@ -43,7 +43,7 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
     made = draft(farm, name, host)
     mo = enroll(farm, folder, made, tools=spec.tools)
     mo.extra["guest"], mo.extra[guest_image.IMAGE] = _guest(farm, host, spec), spec.image
-    written = [min(size, spec.disk_used_gb or size) for size in (spec.disk_gb, *spec.more_disks_gb)]
+    written = [min(size, spec.disk_used_gb) for size in (spec.disk_gb, *spec.more_disks_gb)]
     mo.extra[datastores.SIZES] = {_disk_path(farm, mo, spec, n): gb << 30 for n, gb in enumerate(written)}
     equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
     publish(farm, mo)
