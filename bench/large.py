@@ -35,11 +35,13 @@ sys.exit(code)
 """
 
 
-def planned(directory: Path, playbook: Path) -> tuple[float, float, float]:
+def planned(
+    directory: Path, playbook: Path, inventory: Path = ROOT / "inventories" / "lab.yml"
+) -> tuple[float, float, float]:
     """Plan once as a command; return seconds, CPU seconds and MiB."""
     state = str(directory / "state")
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(directory), "VSPHERE_AI_STATE_DIR": state}
-    argv = [sys.executable, "-c", PLAN, "plan", "-i", str(ROOT / "inventories" / "lab.yml"), str(playbook)]
+    argv = [sys.executable, "-c", PLAN, "plan", "-i", str(inventory), str(playbook)]
     began = time.perf_counter()
     done = subprocess.run(argv, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - began

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from vsphere_ai.addresses.holding import Ledger
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.connect import address_ledger
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.steps import WriteLeases
@@ -19,6 +18,8 @@ NOW = -1
 
 def write(context: Context, step: WriteLeases) -> None:
     """Write the ledger and read it back; `Conflict` where it was changed since planning."""
+    from vsphere_ai.connect import address_ledger
+
     stored = address_ledger.read_text(context.vcenter)
     if _is(stored.text, step):
         return
@@ -34,6 +35,8 @@ def write(context: Context, step: WriteLeases) -> None:
 
 def is_written(context: Context, step: WriteLeases) -> bool:
     """Read whether the ledger is as a step leaves it."""
+    from vsphere_ai.connect import address_ledger
+
     return _is(address_ledger.read_text(context.vcenter).text, step)
 
 
