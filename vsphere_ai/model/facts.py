@@ -132,7 +132,8 @@ class Estate:
             return self
         made = Estate(self.about, laid_over(self.objects, changed))
         if all(self._listed_alike(f) for f in changed.values()):
-            made.__dict__.update((n, v) for n, v in self.__dict__.items() if n not in ("about", "objects"))
+            own = ("about", "objects", "vms_by_mac")
+            made.__dict__.update((n, v) for n, v in self.__dict__.items() if n not in own)
         return made
 
     def _listed_alike(self, facts: Facts) -> bool:
@@ -246,6 +247,13 @@ class Estate:
     @cached_property
     def _managed_by_host(self) -> Mapping[str, tuple[Target, ...]]:
         return grouped(self.managed, lambda vm: self[vm.ref].get("runtime.host", ""))
+
+    @cached_property
+    def vms_by_mac(self) -> Mapping[str, tuple[str, ...]]:
+        """References of VMs by the MAC addresses of their devices, lower case; of those whose devices were read."""
+        devices = ((vm.ref, d) for vm in self.vms for d in self[vm.ref].get("config.hardware.device") or ())
+        having = ((ref, d["macAddress"]) for ref, d in devices if "macAddress" in d)
+        return {mac: tuple(ref for ref, _ in own) for mac, own in grouped(having, lambda h: str(h[1]).lower()).items()}
 
     def hosts_in(self, parent: str) -> tuple[Target, ...]:
         """Return the hosts of a compute resource (cluster or standalone), by name."""

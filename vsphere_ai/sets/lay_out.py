@@ -9,10 +9,8 @@ from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, is_planned_ref, mac_address, members_of
-from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
 from vsphere_ai.sets.members import Found, SetPlay, find
-from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
 
 LEDGER = "AddressLedger:vcenter"
@@ -78,11 +76,7 @@ def _addressed(placed: Sequence[Found], estate: Estate, book: Book | None) -> La
 
 def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[Found]:
     """Return the members of sets with their places, which the addresses may depend on."""
-    placed = (
-        replace(each, members=tuple(_placed(each.play.wanted, m, estate) for m in each.members))
-        for each in find(plays, estate)
-    )
-    return [spread(each, estate) for each in placed]
+    return [spread(_placed(each, estate), estate) for each in find(plays, estate)]
 
 
 def ledger_steps(estate: Estate, wanted: Collection[Target]) -> Mapping[Target, Sequence[Step]]:
@@ -128,11 +122,16 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
     return LaidOut(Estate(estate.about, objects), tuple(found), real, frozenset(sources))
 
 
-def _placed(wanted: WantedSet, member: Member, estate: Estate) -> Member:
-    if member.exists or member.faults:
-        return member
-    place, faults = place_of(wanted, estate)
-    return replace(member, place=place, faults=(*member.faults, *faults))
+def _placed(found: Found, estate: Estate) -> Found:
+    place, faults = place_of(found.play.wanted, estate)
+    ready = (m.exists or bool(m.faults) for m in found.members)
+    return replace(
+        found,
+        members=tuple(
+            m if settled else replace(m, place=place, faults=faults)
+            for m, settled in zip(found.members, ready, strict=True)
+        ),
+    )
 
 
 def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estate) -> Member:

@@ -122,9 +122,10 @@ def _address_problems(
             help_ = "write another address, or leave mac out"
             yield Problem(target, "adapters.mac", f"{mac} cannot be given: {why}", help_)
         holders = [target.name] * (own[mac] > 1)
-        for vm in view.estate.vms if not holders else ():
-            nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None) or ()
-            holders += [vm.name] if vm.ref != target.ref and any(n.mac == mac for n in nics) else []
+        # those that have it, and those that this plan gives another one
+        for ref in dict.fromkeys((*view.estate.vms_by_mac.get(mac, ()), *view.planned)) if not holders else ():
+            nics = next((s.cards() for s in offered(view, ref, HasAdapters)), None) or ()
+            holders += [view.facts(ref).name] if ref != target.ref and any(n.mac == mac for n in nics) else []
         if holders:
             what = f"{mac} is the address of another adapter of {holders[0]}"
             yield Problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
