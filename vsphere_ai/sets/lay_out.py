@@ -11,6 +11,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, is_planned_ref, mac_address, members_of
 from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
 from vsphere_ai.sets.members import Found, SetPlay, find
+from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
 
 LEDGER = "AddressLedger:vcenter"
