@@ -8,10 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
+from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.address_ledger import HEAD, MOST_PARTS, StoredText, read_text, write_text
 from vsphere_ai.errors import Conflict, Denied, Locked, NotVerified, OutcomeUnknown, StepFailed, Unreachable, VimFault
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.networks import Range
 
 ROOT, MANAGER, LOCK = "Folder:root", "CustomFieldsManager:fields", "Folder:lock"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -128,6 +131,28 @@ def test_a_vcenter_that_keeps_too_little_of_a_value_is_noticed():
     vcenter = VCenter(longest=100)
     with pytest.raises(NotVerified):
         write(vcenter, text(4_000))
+
+
+def scattered(count):
+    """A ledger in which every lease is a range of its own, of a pool that has become full of holes."""
+    numbers = [0x0A000000 + 3 * (n * 7919 % count) for n in range(count)]
+    sets = 100
+    return Ledger(
+        {
+            Nic(f"training-{s}", "rail1", 4): Holding(
+                tuple(Held("rail1", Range(4, n, n)) for n in numbers[s * count // sets : (s + 1) * count // sets])
+            )
+            for s in range(sets)
+        }
+    )
+
+
+@pytest.mark.parametrize("longest", [255, 4_000, 32_000])
+def test_ten_thousand_leases_fit_however_scattered_they_are(longest):
+    vcenter, ledger = VCenter(longest), scattered(10_000)
+    assert sum(holding.count for holding in ledger.holdings.values()) == 10_000
+    write(vcenter, ledger_text(ledger))
+    assert read_ledger(read_text(vcenter).text) == ledger
 
 
 def cut(vcenter, at, *, late):

@@ -112,11 +112,6 @@ class Ledger:
             return self._with(nic, _shrunk(holding, count, now))
         return self._grown(nic, holding, count, choice, now)
 
-    def without_set(self, name: str, now: int) -> Ledger:
-        """Return the ledger after a set is gone: all that it held is released at `now`."""
-        gone = {nic: _shrunk(holding, 0, now) for nic, holding in self.holdings.items() if nic.set == name}
-        return replace(self, holdings={**self.holdings, **gone})
-
     def tidied(self, pools: Pools, now: int) -> Ledger:
         """Return the ledger without releases whose quarantine is over, and without holdings of nothing."""
         kept = {n: replace(h, released=tuple(_waiting(h, pools, now))) for n, h in self.holdings.items()}
