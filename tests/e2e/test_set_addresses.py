@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from pyVmomi import vim
 from support.netbox import TOKEN, served
 from support.places import ROOT
 from support.vm_sets import FARM, INVENTORY, play
@@ -103,6 +104,15 @@ def test_a_vm_that_reports_an_address_refuses_the_plan_that_would_give_it(farm):
     assert "first-02" in problems[0]["message"]
 
 
+def test_an_ip_pool_of_vcenter_refuses_the_plan_that_would_give_its_addresses(farm):
+    soap = farm.client
+    config = vim.vApp.IpPool.IpPoolConfigInfo(subnetAddress="10.20.0.0", ipPoolEnabled=True, range="10.20.0.12#4")
+    center = soap.content.rootFolder.childEntity[0]
+    soap.content.ipPoolManager.CreateIpPool(dc=center, pool=vim.vApp.IpPool(name="vapps", ipv4Config=config))
+    problems = farm.document("plan", farm.cli.file(play("train-[01:02]", nics=1)), code=1)["problems"]
+    assert [(p["rule"], "vapps" in p["message"]) for p in problems] == [("addresses.conflict", True)]
+
+
 def test_each_vm_has_an_address_of_the_pool_of_its_host(farm):
     rack = "  rack{0}: {{subnet: 10.5{0}.0.0/24, affinity: {{hosts: [esx0{0}.lab.local]}}, quarantine: 0}}\n"
     farm.inventory = farm.cli.file(f"lab: true\npools:\n{rack.format(1)}{rack.format(2)}", "racks.yml")
@@ -147,7 +157,7 @@ def test_a_program_gives_addresses_and_gets_them_back(farm, monkeypatch):
         farm("plan", playbook, "--detailed-exitcode")
         assert len(netbox.keys()) == 3
 
-        farm("apply", farm.cli.file(play("train-[01:02]", nics=1)), "--yes")
+        farm("apply", farm.cli.file(play("train-[01:02]", nics=1)), "--yes", "--destroy", "1")
         assert sorted(netbox.keys().values()) == ["10.60.0.1/24", "10.60.0.2/24"]
         assert list(netbox.keys("deprecated").values()) == ["10.60.0.3/24"]
         farm("ipam", "lease", farm.cli.file(play("train-[01:03]", nics=1)), "--yes")

@@ -62,6 +62,11 @@ def _of(objects: dict[str, Facts], kind: str) -> list[Facts]:
     return [facts for ref, facts in sorted(objects.items()) if ref.startswith(f"{kind}:")]
 
 
+def read_ip_pools(session: Session) -> list[InUse]:
+    """Return the addresses that vCenter itself may give to vApps, in all datacenters."""
+    return list(_ip_pools(session, _of(session.vcenter.read({"Datacenter": ("name",)}), "Datacenter")))
+
+
 def _ip_pools(session: Session, centers: list[Facts]) -> Iterator[InUse]:
     manager = session.vcenter.service("ipPoolManager")
     for center in centers if manager else ():

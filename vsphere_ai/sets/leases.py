@@ -40,10 +40,14 @@ class Addresses:
 
 @dataclass(frozen=True)
 class Book:
-    """What addresses depend on beside the estate: the text of the ledger, the pools of the inventory, and the time."""
+    """What addresses depend on beside the estate: the text of the ledger, the pools of the inventory, and the time.
+
+    `in_use`: addresses that no object of the estate shows, such as those of vCenter's IP pools.
+    """
 
     text: str
     terms: Terms
+    in_use: tuple[InUse, ...] = ()
 
 
 def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresses:
@@ -58,7 +62,7 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
         name = problem.subject.partition("/")[0]
         for member in (m for each in found if each.play.wanted.name == name for m in each.members if not m.leaving):
             faults.setdefault((name, member.index), []).append(Fault(problem.rule, problem.message, problem.help))
-    for problem in find_conflicts(leases, _in_use(estate, book.terms), book.terms.pools):
+    for problem in find_conflicts(leases, (*_in_use(estate, book.terms), *book.in_use), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
         faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
     vms = len(list(estate.of_type("VirtualMachine")))
