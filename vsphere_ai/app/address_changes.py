@@ -120,10 +120,10 @@ def _without_vms(session: Session, found: Recorded, request: ReleaseRequest) -> 
         for each in assess(found.ledger, found.terms.pools, evidence)
         if each.lease.nic.set == request.set and each.lease.index > request.keep
     ]
-    doubtful = sorted({each.why for each in going if each.state in ("unsafe", "conflict")})
+    reasons = sorted({each.why for each in going if each.state in ("unsafe", "conflict")})
     what = f"{len(going)} leases of the set {request.set}{f', keeping {request.keep} VMs' if request.keep else ''}"
     after = release(found.ledger, found.terms, request.set, request.keep)
-    return replace(after, vms=evidence.vms), "; ".join((what, *doubtful))
+    return replace(after, vms=evidence.vms), "; ".join((what, *reasons))
 
 
 def _agreed(confirm: Agree, what: str, emit: Emit) -> bool:

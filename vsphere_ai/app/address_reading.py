@@ -10,22 +10,17 @@ from vsphere_ai.addresses.evidence import Evidence, evidence_of
 from vsphere_ai.addresses.holding import Ledger
 from vsphere_ai.addresses.ledger_text import read_ledger
 from vsphere_ai.addresses.request import Terms
-from vsphere_ai.app.events import Remark
+from vsphere_ai.app.address_ip_pools import read_ip_pools
 from vsphere_ai.connect.address_ledger import StoredText, read_text
-from vsphere_ai.errors import Denied, VimFault
 from vsphere_ai.model.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vsphere_ai.addresses.in_use import InUse
     from vsphere_ai.app.session import Session
 
 _PATHS = {
     "VirtualMachine": (*in_use.VM_PATHS, *evidence.VM_PATHS),
     "HostSystem": (*in_use.HOST_PATHS, *evidence.HOST_PATHS),
     "DistributedVirtualPortgroup": ("name", "key"),
-    "Datacenter": ("name",),
 }
 
 
@@ -55,24 +50,8 @@ def read_evidence(session: Session) -> Evidence:
     names = {str(f.get("key")): f.name for f in _of(objects, "DistributedVirtualPortgroup")}
     marks = in_use.of_marks(vms, session.inventory.pools)
     used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names), *marks]
-    return evidence_of(vms, hosts, [*used, *_ip_pools(session, _of(objects, "Datacenter"))])
+    return evidence_of(vms, hosts, [*used, *read_ip_pools(session.vcenter, session.emit)])
 
 
 def _of(objects: dict[str, Facts], kind: str) -> list[Facts]:
     return [facts for ref, facts in sorted(objects.items()) if ref.startswith(f"{kind}:")]
-
-
-def read_ip_pools(session: Session) -> list[InUse]:
-    """Return the addresses that vCenter itself may give to vApps, in all datacenters."""
-    return list(_ip_pools(session, _of(session.vcenter.read({"Datacenter": ("name",)}), "Datacenter")))
-
-
-def _ip_pools(session: Session, centers: list[Facts]) -> Iterator[InUse]:
-    manager = session.vcenter.service("ipPoolManager")
-    for center in centers if manager else ():
-        try:
-            pools = session.vcenter.call(str(manager), "QueryIpPools", {"dc": center.ref})
-        except (Denied, VimFault) as error:
-            session.emit(Remark("addresses.ip-pools", f"IP pools of {center.name} are not compared: {error.message}"))
-        else:
-            yield from in_use.of_ip_pools(pools, center.name)

@@ -179,11 +179,11 @@ class Session:
     @cached_property
     def _book(self) -> Book:
         """The leases of addresses as vCenter keeps them, read once."""
-        from vsphere_ai.app.address_reading import read_ip_pools
+        from vsphere_ai.app.address_ip_pools import read_ip_pools
         from vsphere_ai.connect.address_ledger import read_text
 
         terms = Terms(self.inventory.pools, int(time.time()), self.inventory.reserved)
-        return Book(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self)))
+        return Book(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self.vcenter, self.emit)))
 
     @property
     def lock_mode(self) -> Mode:
