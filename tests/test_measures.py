@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 70,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 103,
-    "lines of the product": 47_000,
+    "median lines of a file": 102.5,
+    "lines of the product": 47_005,
     "arrows between rooms": 96,
     "floors": 9,
 }
