@@ -211,3 +211,20 @@ def test_a_clone_takes_its_privileges_on_each_object_and_the_check_none(make_lab
     manager, key = soap.content.authorizationManager, soap.content.sessionManager.currentSession.key
     assert manager.HasPrivilegeOnEntity(on, key, [privilege, "System.View"]) == [False, True]
     assert soap.calls() == [("train-04", "MarkAsTemplate")]
+
+
+@pytest.mark.parametrize(("policy", "kept"), [(None, "copy"), ("replace", "replace")])
+def test_the_ledger_says_whether_a_clone_shares_the_secrets_of_a_tpm(make_lab, new_client, policy, kept):
+    text = (
+        "name: tpm\nvcenter: {version: 8.0.3}\nclusters: [{name: a}]\nhosts: [{name: esx01.lab.local, cluster: a}]\n"
+        "timing: {task_seconds: 0.005}\nvms: [{name: safe, host: esx01.lab.local, tpm: true}]\n"
+    )
+    soap = new_client(make_lab(text), version="vim.version.v8_0_3_0")
+    source, spec = soap.vm("safe"), clone_spec()
+    spec.tpmProvisionPolicy = policy
+    soap.wait(source.CloneVM_Task(source.parent, "copy", spec))
+    (entry,) = soap.lab.get("/lab/ledger")["entries"]
+    assert entry["detail"]["tpm"] == kept
+    spec.tpmProvisionPolicy = "both"
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        soap.wait(source.CloneVM_Task(source.parent, "other", spec))

@@ -234,6 +234,17 @@ def test_a_disk_that_is_only_detached_stays_and_a_new_vm_takes_another_directory
     assert free(soap, "vsan-a") == space + 20 * GIB, "one is deleted, one stays"
 
 
+def test_a_vm_shows_what_it_takes_and_what_of_it_others_share(soap):
+    def usage(vm):
+        return {u.datastore.name: (u.committed, u.unshared, u.uncommitted) for u in vm.storage.perDatastoreUsage}
+
+    source, delta = soap.vm("golden"), 16 << 20
+    assert usage(source) == {"nfs1": (30 * GIB + 2 * delta, 30 * GIB + 2 * delta, 60 * GIB - delta)}
+    linked = clone(soap, source, snapshot=snapshot_of(source, "base"), diskMoveType="createNewChildDiskBacking")
+    assert usage(source)["nfs1"][:2] == (30 * GIB + 2 * delta, 2 * delta)
+    assert usage(linked) == {"nfs1": (30 * GIB + delta, delta, 60 * GIB - delta)}
+
+
 def placement(soap, source, pod="pod", name="trn-01", **more):
     clone_spec = vim.vm.CloneSpec(location=vim.vm.RelocateSpec(), template=False, powerOn=False)
     return vim.storageDrs.StoragePlacementSpec(

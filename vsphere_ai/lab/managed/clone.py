@@ -42,6 +42,8 @@ NIC = DEV.VirtualEthernetCard
 IDENTITIES = tuple(name for name in OWN if name != "guestId")
 ELSEWHERE = ("service", "cryptoSpec")
 """Fields of a RelocateSpec that the lab does not carry out."""
+TPM_POLICIES = ("copy", "replace")
+"""What becomes of a virtual TPM (vSphere 8.0): the clone has its secrets, which is the default, or new ones."""
 KINDS = {
     (False, False): "Clone",
     (False, True): "CreateTemplateFromVM",
@@ -99,7 +101,10 @@ def _cloned(farm: Farm, request: Request) -> Any:
     if _customized(spec):
         customization.wait_for_power_on(farm, mo, spec.customization)
     asked = (spec.config.instanceUuid if spec.config is not None else None) or ""
-    farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **ledger_detail(farm, mo))
+    more = ledger_detail(farm, mo)
+    if any(isinstance(device, DEV.VirtualTPM) for device in mo["config"].hardware.device):
+        more["tpm"] = spec.tpmProvisionPolicy or "copy"
+    farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **more)
     if spec.powerOn and not spec.template:
         power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
     return mo.ref
@@ -169,6 +174,8 @@ def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) 
     location = spec.location
     into, name = farm.store.get(location.folder or folder), checked_name(name)
     refuse_other_folder(into)
+    if (spec.tpmProvisionPolicy or "copy") not in TPM_POLICIES:
+        raise invalid_argument("spec.tpmProvisionPolicy", spec.tpmProvisionPolicy)
     if spec.memory:
         raise not_supported("the lab copies no memory of a virtual machine")
     for field in ELSEWHERE:

@@ -19,6 +19,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed.refusals import invalid_argument, no_disk_space
 from vsphere_ai.lab.scenario import Datastore, DatastoreCluster, expand
+from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
 
 DISK = vim.vm.device.VirtualDisk
@@ -260,10 +261,38 @@ def _show(farm: Farm, mo: ManagedObject) -> None:
 def publish(farm: Farm, mo: ManagedObject) -> None:
     """Show a new VM at its datastores."""
     mo.extra["published"] = True
+    farm.store.set(mo, storage=lambda _session: _usage(farm, mo))
     for ref in mo["datastore"]:
         store = farm.store.get(ref)
         store["vm"].append(mo.ref)
         farm.store.touch(store, "vm")
+
+
+def _usage(farm: Farm, mo: ManagedObject) -> Any:
+    """Return what a VM takes of each datastore, with and without shared files, and what its thin disks may grow by."""
+    committed: dict[str, int] = {ref._moId: 0 for ref in mo["datastore"]}
+    unshared, growth = dict(committed), dict(committed)
+    for path in mo.extra[HELD]:
+        store, file = _split(farm, path)[0], _file(farm, path)
+        if store is not None and file is not None:
+            committed[store.moid] += file.size
+            unshared[store.moid] += file.size if file.users == {mo.moid} else 0
+    for disk in disks_of(mo["config"]):
+        store = _split(farm, disk.backing.fileName)[0]
+        if store is not None:
+            growth[store.moid] += (disk.capacityInKB << 10) - own_bytes(farm, disk.backing)
+    return vim.vm.StorageInfo(
+        perDatastoreUsage=[
+            vim.vm.StorageInfo.UsageOnDatastore(
+                datastore=farm.store.objects[moid].ref,
+                committed=committed[moid],
+                uncommitted=growth[moid],
+                unshared=unshared[moid],
+            )
+            for moid in committed
+        ],
+        timestamp=now(),
+    )
 
 
 def lease(store: ManagedObject, seconds: float, size: int) -> None:
