@@ -91,6 +91,10 @@ def test_an_account_that_sees_fewer_vms_than_before_reclaims_nothing(farm):
         farm.destroy_behind_its_back(name)  # one more than the set has: as if some were out of sight
     farm("ipam", "reclaim", "--grace", "0", "--yes", code=1)
     assert len(held(farm)) == 2
+    summary = farm.document("ipam", "release", "--set", "train", "--keep", "1", "--yes")["summary"]
+    assert "1 lease of the set train" in summary
+    assert "this account sees 1 VMs" in summary  # it stands in the question
+    assert list(held(farm)) == [1]
     assert farm.document("ipam", "reclaim", "--grace", "0", "--vms", "1", "--yes")["changed"]
 
 

@@ -121,7 +121,10 @@ def _without_vms(session: Session, found: Recorded, request: ReleaseRequest) -> 
         if each.lease.nic.set == request.set and each.lease.index > request.keep
     ]
     reasons = sorted({each.why for each in going if each.state in ("unsafe", "conflict")})
-    what = f"{len(going)} leases of the set {request.set}{f', keeping {request.keep} VMs' if request.keep else ''}"
+    if evidence.vms < found.ledger.vms:
+        reasons.append(f"this account sees {evidence.vms} VMs, and there were {found.ledger.vms}")
+    kept = f" behind its first {request.keep}" if request.keep else ""
+    what = f"{len(going)} lease{'' if len(going) == 1 else 's'} of the set {request.set}{kept}"
     after = release(found.ledger, found.terms, request.set, request.keep)
     return replace(after, vms=evidence.vms), "; ".join((what, *reasons))
 
