@@ -80,6 +80,52 @@ def test_mistakes_are_named_with_their_place(old, new, place, message):
     assert any(str(d.mark).startswith(place) and message in d.message for d in caught.value.diagnostics), caught.value
 
 
+PLACES = """\
+name: places
+clusters:
+  - name: c
+    pools: [research/llm]
+    rules: [{name: r, kind: host-affinity, vms: ["vm-[1:2]"], hosts: [esx1]}]
+datastores: [{name: big, capacity_gb: 100, free_gb: 50, hosts: ["esx[1:2]"], cluster: pod}]
+datastore_clusters: [{name: pod}]
+hosts: [{name: "esx[1:2]", cluster: c}, {name: esx3}]
+vms: [{name: "vm-[1:2]", host: esx1, datastore: big, pool: research/llm, network: "VM Network"}]
+"""
+
+
+def test_pools_rules_and_datastores_are_described():
+    found = parse(PLACES, "s.yml")
+    assert [each.name for each in found.all_datastores] == ["vsan-gpu", "big"]
+    assert (
+        parse(PLACES.replace("name: places", "name: places\ndatastore: big"), "s.yml").all_datastores[0].name == "big"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "message"),
+    [
+        ("free_gb: 50", "free_gb: 500", "s.yml:6", "more free space than capacity"),
+        ('["esx[1:2]"], cluster', "[esx9], cluster", "s.yml:6", "on host 'esx9', which is not described"),
+        ('["esx[1:2]"], cluster', "[esx2], cluster", "s.yml:9", "runs on 'esx1', which has not mounted its datastore"),
+        ("cluster: pod", "cluster: pool", "s.yml:6", "'pool', which is not described"),
+        ("datastore: big", "datastore: small", "s.yml:9", "datastore 'small', which is not described"),
+        ("pool: research/llm", "pool: llm", "s.yml:9", "pool 'llm', which its cluster does not have"),
+        ("[research/llm]", "[/]", "s.yml:4", "pools must be a path of names"),
+        ("kind: host-affinity", "kind: affinity", "s.yml:5", "of kind affinity has hosts"),
+        (", hosts: [esx1]}", "}", "s.yml:5", "of kind host-affinity has no hosts"),
+        ("hosts: [esx1]}", "hosts: [esx3]}", "s.yml:5", "names host 'esx3', which is not of the cluster"),
+        ("vm-[1:2]", "vm-[1:3]", "s.yml:5", "names VM 'vm-3', which is not of the cluster"),
+        ("name: big", "name: '[big]'", "s.yml:6", "a name without brackets"),
+        ("network: ", "image: {cloud_init: new}, network: ", "s.yml:9", "cloud_init must be a version"),
+    ],
+)
+def test_mistakes_in_places_are_named(old, new, place, message):
+    assert old in PLACES
+    with pytest.raises(InputError) as caught:
+        parse(PLACES.replace(old, new, 1), "s.yml")
+    assert any(str(d.mark).startswith(place) and message in d.message for d in caught.value.diagnostics), caught.value
+
+
 def test_all_mistakes_come_at_once():
     text = (
         SMALL.replace("board: a100-40gb", "board: x")
