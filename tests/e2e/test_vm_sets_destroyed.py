@@ -119,3 +119,74 @@ def test_a_destruction_that_is_killed_is_brought_to_its_end(two, cli, monkeypatc
     assert two.names == OTHERS
     assert destroyed(two) == ["train-01", "train-02"], "each once"
     assert two.addresses() == {}
+
+
+def state_of(sets):
+    """Name, MAC addresses and generation of each VM of the set, by its number."""
+    soap = sets.client
+    found = {}
+    for name in sorted(n for n in sets.names if n.startswith("train")):
+        config = soap.vm(name).config
+        settings = {o.key: o.value for o in config.extraConfig}
+        macs = [d.macAddress for d in config.hardware.device if hasattr(d, "macAddress")]
+        found[int(settings["vsphere-ai.index"])] = (name, tuple(macs), int(settings["vsphere-ai.generation"]))
+    return found
+
+
+def replaced(sets, before):
+    """The second VM is another one with all that it had; the first one is as it was."""
+    now = state_of(sets)
+    assert now == {1: before[1], 2: (*before[2][:2], 2)}
+    assert destroyed(sets) == ["train-02"]
+    assert len(sets.ledger("train-02", "CloneVM_Task")) == 2
+    assert sets.vms()["train-02"]["power"] == "poweredOn"
+
+
+@pytest.fixture
+def known(two, new_client):
+    two.client = new_client(two.lab)
+    two.held, two.before = two.addresses(), state_of(two)
+    return two
+
+
+def test_a_vm_is_replaced_by_one_with_the_same_addresses(known, cli):
+    playbook = cli.file(TWO)
+    assert known("replace", playbook, "train-02", "--yes") == 64
+    assert known("replace", playbook, "train-03", "--yes", "--destroy", 1) == 64
+    assert cli.error == "usage.no-member"
+    assert known("replace", playbook, "train-02", "--yes", "--destroy", 1) == 0, cli.out + cli.err
+    replaced(known, known.before)
+    assert known.addresses() == known.held
+    assert known("plan", playbook, "--detailed-exitcode") == 0
+
+
+AT = [
+    r"generation 1\) +\[\d+/\d+\] destroy it",
+    r"generation 1\) +\[\d+/\d+\] destroy it.* done",
+    r"train-02 +\[\d+/\d+\] clone",
+    r"train-02 +\[\d+/\d+\] clone.* done",
+    r"train-02 +\[\d+/\d+\] power on",
+    r"train-02 +\[\d+/\d+\] wait until the guest is ready",
+]
+
+
+@pytest.mark.parametrize("point", few(AT, 3))
+def test_a_replacement_that_is_killed_makes_no_vm_twice(known, cli, monkeypatch, tmp_path, point):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    playbook = cli.file(TWO)
+    killed_at(known.lab, point, playbook, "train-02", "--destroy", "1", inventory=known.inventory, command="replace")
+    assert cli("resume") == 0, cli.out + cli.err
+    replaced(known, known.before)
+    assert known.addresses() == known.held
+    assert known("plan", playbook, "--detailed-exitcode") == 0, cli.out
+
+
+def test_after_a_replacement_that_was_cut_off_apply_makes_the_vm_again(known, cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    playbook = cli.file(TWO)
+    killed_at(known.lab, AT[1], playbook, "train-02", "--destroy", "1", inventory=known.inventory, command="replace")
+    assert known("apply", playbook, "--yes") in (0, 1)
+    assert set(state_of(known)) == {1, 2}
+    assert known.addresses() == known.held
+    assert cli("resume", "--yes") in (0, 1, 64), "it may be over, or asks; it destroys nothing without a number"
+    assert destroyed(known) == ["train-02"]

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
+    from vsphere_ai.app.replace_members import ReplaceRequest, replace_vms
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.resume_run import ResumeRequest, resume
     from vsphere_ai.app.rollback_run import RollbackRequest, rollback
@@ -76,6 +77,7 @@ _NAMES = {
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
+    "replace_members": "ReplaceRequest replace_vms",
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",
     "rollback_run": "RollbackRequest rollback",
@@ -90,7 +92,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = ["Confirm", "Emit", "EstateRequest", "Event", "Proposal", "RunResult", "Session", "ignore", "open"]
 __all__ += ["ApplyRequest", "ResumeRequest", "RollbackRequest", "apply", "resume", "rollback"]
-__all__ += ["DestroyRequest", "destroy"]
+__all__ += ["DestroyRequest", "ReplaceRequest", "destroy", "replace_vms"]
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]

@@ -47,9 +47,7 @@ def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
     path = Path(request.what)
     is_file = path.suffix != "" or path.exists()
     playbook = _without_members(load(path)) if is_file else _named(request)
-    if request.force:
-        forced = (replace(play, power=play.power.model_copy(update={"force": True})) for play in playbook.plays)
-        playbook = replace(playbook, plays=tuple(forced))
+    playbook = forced(playbook) if request.force else playbook
     given = ApplyRequest(path, request.estate, request.yes, request.confirm, request.lock)
     given = replace(given, destroy=request.destroy, title=playbook.path)
     if request.dry_run:
@@ -58,6 +56,12 @@ def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
     if not result.plan.steps and not is_file:
         emit(Remark("set.none", f"there is no VM of a set '{request.what}', and it holds no addresses"))
     return result
+
+
+def forced(playbook: Playbook) -> Playbook:
+    """Return a playbook whose plays may power VMs off the hard way."""
+    plays = (replace(play, power=play.power.model_copy(update={"force": True})) for play in playbook.plays)
+    return replace(playbook, plays=tuple(plays))
 
 
 def _without_members(playbook: Playbook) -> Playbook:

@@ -63,7 +63,7 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         plan = planned.plan
         anew = _reboots_again(plan, record, allowed=request.reboot_again, emit=emit)
         asked = _more(plan, record, emit) or anew
-        may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved))
+        may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved), record.done())
         proposal = Proposal(plan, digest(plan), request.yes or not asked, may_go=may_go)
         if not approve(proposal, request.confirm, emit, request.destroy):
             if not plan.steps:

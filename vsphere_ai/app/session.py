@@ -31,7 +31,7 @@ from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import LaidOut, addressed_again, lay_out
 from vsphere_ai.sets.leases import Book
 from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
-from vsphere_ai.sets.wanted import with_members
+from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
@@ -141,6 +141,7 @@ class Session:
                 raise
             faults = [f"--limit: {d.message}" for d in error.diagnostics]
             raise UsageError("\n".join(faults), error.diagnostics[0].help, rule="usage.limit") from None
+        named |= going_for(named, targets, estate)
         return tuple(t for t in targets if t in named)
 
     def left_out(self, playbook: Playbook, estate: Estate) -> frozenset[Target]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
+    "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
     "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Clone, Invoke, Lifecycle, Reconfigure
-from vsphere_ai.model.vm_sets import is_new
+from vsphere_ai.model.vm_sets import is_new, replaced_by
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.reading.collector import calls_at_once
 
@@ -112,7 +112,9 @@ def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate:
         return Answer(step.target, "CheckClone", note="not asked: this plan changes its host first")
     if is_deferred(step.spec):
         return Answer(step.target, "CheckClone", note="not asked: it needs what this plan makes first")
-    args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": step.name, "spec": step.spec}
+    # a VM that is destroyed first has the name still, which would be all that vCenter says
+    name = f"{step.name}-new" if replaced_by(estate, step.target.ref) else step.name
+    args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": name, "spec": step.spec}
     return _Question(step.target, CLONE, args, checker="vmProvisioningChecker")
 
 

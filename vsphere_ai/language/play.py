@@ -155,6 +155,8 @@ class Play:
     targets: tuple[Meant, ...] | None = None
     """What the pattern meant when a run was approved: these and no others, by reference; those that are gone are left
     out. None: the pattern is looked up."""
+    replaces: Mapping[str, int] = field(default_factory=dict)
+    """Names of VMs of a set that are made anew, and the generation that goes; 0: the one that is there."""
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,14 @@ def member_of(estate: Estate, ref: str) -> Member | None:
     return None
 
 
+def replaced_by(estate: Estate, ref: str) -> Member | None:
+    """Return the member that leaves, and whose name and number a new one gets; None where there is none."""
+    new = member_of(estate, ref)
+    if new is None or new.leaving:
+        return None
+    return next((m for m in members_of(estate) if m.leaving and (m.set, m.index) == (new.set, new.index)), None)
+
+
 def is_new(estate: Estate, ref: str) -> bool:
     """Return whether a VM of an estate is one that a plan has to make first."""
     member = member_of(estate, ref) if is_planned_ref(ref) else None

@@ -106,15 +106,19 @@ def beyond(plan: Plan, approved: Approved) -> tuple[str, ...]:
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 
 
-def approved_to_go(plan: Plan, approved: Approved) -> frozenset[str]:
-    """Return the references of VMs whose destruction was approved, with every disk that would go with them now."""
+def approved_to_go(plan: Plan, approved: Approved, done: Collection[RecordedStep] = ()) -> frozenset[str]:
+    """Return the references of VMs whose destruction was approved, with every disk that would go with them now.
+
+    One that a step of `done` has destroyed already, and that is there again, was not approved.
+    """
     known = {s.target.ref: set((s.model_extra or {}).get("disks", ())) for s in approved.steps if s.do == "destroy"}
     steps = (p.step for p in plan.steps)
     return frozenset(
         s.target.ref
         for s in steps
         if isinstance(s, Destroy) and s.target.ref in known and known[s.target.ref].issuperset(s.disks)
-    )
+        and not any(d.is_on(s.target) and d.summary == s.summary for d in done)
+    )  # fmt: skip
 
 
 def rebooted_twice(plan: Plan, done: Collection[RecordedStep]) -> tuple[str, ...]:

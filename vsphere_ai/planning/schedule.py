@@ -18,6 +18,7 @@ from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Healthy, PowerOn, Reconfigure, RunningVm, Step
+from vsphere_ai.model.vm_sets import replaced_by
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
@@ -135,6 +136,7 @@ def arrange(
     for vm in _affected_vms(work):
         _add_vm(work, vm)
     work.edges += _behind_canaries(work)
+    work.edges += _replacements(work)
     for host in sorted(windows):
         work.problems += stuck(estate, host, rolling_of(desired, host))
     work.edges += _power_on_edges(work, outlook.power_on)
@@ -236,6 +238,15 @@ def _behind_canaries(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
         clone = chain[0] if chain else None
         if isinstance(clone, Clone) and clone.canary in first:
             yield first[clone.canary], clone
+
+
+def _replacements(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
+    """Tie the clone of a VM to the end of the one whose name, addresses and place in a set it gets."""
+    ends = {vm.ref: work.chains[vm][-1] for vm in work.destroyed}
+    for vm, chain in work.chains.items():
+        old = replaced_by(work.estate, vm.ref) if ends and chain and isinstance(chain[0], Clone) else None
+        if old is not None and old.ref in ends:
+            yield ends[old.ref], chain[0]
 
 
 def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:

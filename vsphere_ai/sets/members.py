@@ -79,6 +79,13 @@ def _found(
     members, real = [], {}
     for index, name in play.names.items():
         generation, facts = there.pop(index, (1, None))
+        if (old := play.play.replaces.get(name)) is not None and (not old or generation == old):
+            if facts is not None:
+                member = _leaving(play, estate, index, generation, f"{name} (generation {generation})")
+                members.append(_with_faults(member, facts))
+                real[member.ref] = facts.ref
+                by_name = {**by_name, name: [f for f in by_name.get(name, ()) if f.ref != facts.ref]}
+            generation, facts = (old or generation) % GENERATIONS + 1, None
         uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
         member = Member(play.wanted.name, index, planned_ref(uuid), name, uuid, generation, exists=facts is not None)
         if facts is not None:
@@ -87,11 +94,15 @@ def _found(
         else:
             members.append(_refused(member, by_name.get(name, ())))
     for index, (generation, facts) in sorted(there.items()):
-        uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
-        member = Member(play.wanted.name, index, planned_ref(uuid), facts.name, uuid, generation, True, leaving=True)
+        member = _leaving(play, estate, index, generation, facts.name)
         real[member.ref] = facts.ref
         members.append(_with_faults(member, facts))
     return Found(play, tuple(replace(m, playbook=play.playbook) for m in members), real)
+
+
+def _leaving(play: SetPlay, estate: Estate, index: int, generation: int, name: str) -> Member:
+    uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
+    return Member(play.wanted.name, index, planned_ref(uuid), name, uuid, generation, exists=True, leaving=True)
 
 
 def _there(play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts]) -> Iterator[tuple[int, tuple[int, Facts]]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Desired, Play, Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
-from vsphere_ai.model.vm_sets import Member, member_of, members_of
+from vsphere_ai.model.vm_sets import Member, member_of, members_of, replaced_by
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.sets.members import SetPlay
@@ -33,20 +34,31 @@ def with_members(desired: Desired, plays: Iterable[SetPlay], estate: Estate) -> 
     return Desired(dict(sorted(found.items())))
 
 
+def going_for(new: Iterable[Target], among: Iterable[Target], estate: Estate) -> set[Target]:
+    """Return the members, of these targets, that others take the places of."""
+    going = {old.ref for t in new if t.kind == "vm" and (old := replaced_by(estate, t.ref)) is not None}
+    return {t for t in among if t.ref in going}
+
+
 def pin_leaving(playbook: Playbook, only: Iterable[Target], estate: Estate) -> Playbook:
     """Return a pinned playbook whose sets also mean the members that leave, as far as they are in `only`."""
-    leaving: dict[str, list[Target]] = {}
+    leaving: dict[str, list[Member]] = {}
     for target in only:
         member = member_of(estate, target.ref)
         if member is not None and member.leaving:
-            leaving.setdefault(member.set, []).append(target)
+            leaving.setdefault(member.set, []).append(member)
     return replace(playbook, plays=tuple(_with_leaving(play, leaving) for play in playbook.plays))
 
 
-def _with_leaving(play: Play, leaving: Mapping[str, Sequence[Target]]) -> Play:
+def _with_leaving(play: Play, leaving: Mapping[str, Sequence[Member]]) -> Play:
     kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
     more = leaving.get(kind.wanted_set().name, ()) if kind is not None else ()
-    return replace(play, targets=tuple(sorted({*play.targets, *more}))) if play.targets is not None else play
+    if play.targets is None or not more:
+        return play
+    targets = {*play.targets, *(Target("vm", m.name, m.ref) for m in more)}
+    going, names = {m.index: m.generation for m in more}, patterns.members(play.pattern)
+    replaces = {n: going.get(i, play.replaces[n]) for i, n in names.items() if n in play.replaces}
+    return replace(play, targets=tuple(sorted(targets)), replaces=replaces)
 
 
 def _is_meant(member: Member, play: SetPlay) -> bool:

@@ -74,7 +74,7 @@ def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: V
         wanted = getattr(state, field)
         if wanted is not None and wanted != getattr(now, field):
             text = f"{words} can only change with the VM: it has {getattr(now, field)}, wanted is {wanted}"
-            yield Fault("rebuild", text, "leave it as it was; or destroy the VM, and apply again to make it anew")
+            yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
         yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")

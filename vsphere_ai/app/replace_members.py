@@ -1,0 +1,75 @@
+"""Replacement of members of sets: destroyed and made again, with the same addresses, MAC addresses and number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
+from vsphere_ai.app.approval import Confirm, no_confirmation
+from vsphere_ai.app.destroy_sets import forced
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.results import RunResult
+from vsphere_ai.app.session import EstateRequest, load
+from vsphere_ai.errors import UsageError
+from vsphere_ai.language import patterns
+from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.resources.makes_vms import MakesVms
+from vsphere_ai.runs.locks import Mode
+
+
+@dataclass(frozen=True)
+class ReplaceRequest:
+    """Which VMs to replace, by their names in the ranges of a playbook, which says what is made in their place.
+
+    `destroy` is the number of VMs, without which `yes` confirms nothing. `force` powers guests off that cannot be shut
+    down.
+    """
+
+    playbook: Path
+    vms: tuple[str, ...]
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    yes: bool = False
+    confirm: Confirm = no_confirmation
+    lock: Mode | None = None
+    destroy: int | None = None
+    force: bool = False
+
+
+def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
+    """Destroy VMs of sets and make them again, in one plan; nothing else of the playbook is carried out.
+
+    What `apply` raises; `UsageError` for a VM that no play of the playbook makes.
+    """
+    playbook = _replacing(load(request.playbook), request.vms)
+    names = ", ".join(request.vms)
+    given = ApplyRequest(
+        request.playbook,
+        replace(request.estate, limit=",".join(request.vms)),
+        request.yes,
+        request.confirm,
+        request.lock,
+        destroy=request.destroy,
+        title=f"replace {names} of {request.playbook}",
+    )
+    return apply_playbook(forced(playbook) if request.force else playbook, given, emit)
+
+
+def _replacing(playbook: Playbook, names: tuple[str, ...]) -> Playbook:
+    plays = tuple(_with_replaced(playbook, names))
+    known = {name for play in plays for name in play.replaces}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        text = f"no play of {playbook.path} makes the VM '{unknown[0]}'"
+        raise UsageError(text, "give names as the range of the play has them", rule="usage.no-member")
+    return replace(playbook, plays=plays)
+
+
+def _with_replaced(playbook: Playbook, names: tuple[str, ...]) -> Iterator[Play]:
+    for play in playbook.plays:
+        if any(isinstance(s.state, MakesVms) for s in play.states):
+            own = set(patterns.members(play.pattern).values())
+            yield replace(play, replaces={name: 0 for name in names if name in own})
+        else:
+            yield play

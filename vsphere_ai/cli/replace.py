@@ -1,0 +1,39 @@
+"""`vsphere-ai replace`: makes VMs of a set anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.options import FILE, destroy_option, format_option, lock_option, run_options, yes_option
+from vsphere_ai.cli.run_output import RunOutput
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.runs.locks import Mode
+
+
+@click.command("replace")
+@click.argument("playbook", type=FILE)
+@click.argument("vms", metavar="VM...", nargs=-1, required=True)
+@run_options
+@format_option()
+@lock_option
+@yes_option
+@destroy_option
+@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+def command(
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, form: str, lock: Mode | None, **more: bool
+) -> int:
+    """Destroy VMs of a set that PLAYBOOK makes, and make them again: same name, number, MAC and IP addresses.
+
+    Their disks are lost. Their number is asked for; without a terminal, give --yes --destroy N. Other VMs, and what the
+    playbook says of hosts, are not changed.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(form) as output:
+        request = app.ReplaceRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **more)
+        return output.exit_code(app.replace_vms(request, output.emit))
