@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
+    from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
     from vsphere_ai.app.replace_members import ReplaceRequest, replace_vms
@@ -75,6 +76,7 @@ _NAMES = {
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
+    "outputs": "OutputRequest OutputResult output",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
     "replace_members": "ReplaceRequest replace_vms",
@@ -94,6 +96,7 @@ __all__ = ["Confirm", "Emit", "EstateRequest", "Event", "Proposal", "RunResult",
 __all__ += ["ApplyRequest", "ResumeRequest", "RollbackRequest", "apply", "resume", "rollback"]
 __all__ += ["DestroyRequest", "ReplaceRequest", "destroy", "replace_vms"]
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
+__all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.open_runs import announce
+from vsphere_ai.app.outputs import planned_outputs
 from vsphere_ai.app.read_estate import read_for
 from vsphere_ai.app.results import exit_code_of
 from vsphere_ai.app.session import EstateRequest, load, open_session
@@ -32,6 +33,7 @@ from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.sets.lay_out import ledger_steps
+from vsphere_ai.sets.outputs import OutputValue
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -49,7 +51,7 @@ class PlanRequest:
 class PlanResult:
     """A plan, and what it was made of. `excluded` are the playbook's targets that the limit leaves out.
 
-    `scope` is what narrowed it: the name of the vCenter, and the limit.
+    `scope` is what narrowed it: the name of the vCenter, and the limit. `outputs` are as they will be.
     """
 
     playbook: Playbook
@@ -57,6 +59,7 @@ class PlanResult:
     estate: Estate
     excluded: frozenset[Target]
     scope: Mapping[str, str]
+    outputs: tuple[OutputValue, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -88,7 +91,8 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
         made, estate = make_plan(session, playbook)
         made = checked(session, made, estate)
         scope = {"vcenter": session.settings.name, "limit": session.options.limit}
-        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope)
+        outputs = planned_outputs(session, playbook, estate)
+        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, outputs)
 
 
 def require_replaceable(path: Path) -> None:

@@ -30,15 +30,18 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.outputs_text import outputs_document
     from vsphere_ai.report.plan_text import plan_text
 
     if output:
         app.require_replaceable(output)  # before anything is read: that may take minutes
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
-        click.echo(json_text(**result.document(), left_out=result.excluded))
+        outputs = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
+        click.echo(json_text(**result.document(), left_out=result.excluded, **outputs))
     else:
-        click.echo(colour(plan_text(result.plan, result.digest, width(), left_out=result.excluded)))
+        shown = plan_text(result.plan, result.digest, width(), left_out=result.excluded, outputs=result.outputs)
+        click.echo(colour(shown))
     if result.plan.problems:
         if output:
             click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)

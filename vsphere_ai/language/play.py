@@ -160,6 +160,29 @@ class Play:
 
 
 @dataclass(frozen=True)
+class VmValue:
+    """A value of VMs of a set, as in ``${train[1].nics.mgmt.address}``: of one by its index, or of each (None)."""
+
+    text: str
+    set: str
+    index: int | None
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named value that a playbook gives to others: the parts of each of its texts; a number or a boolean is one part.
+
+    `listed`: the playbook writes a list. A text with a value of each VM is a list by itself.
+    """
+
+    name: str
+    items: tuple[tuple[str | int | float | bool | VmValue, ...], ...]
+    listed: bool
+    mark: Mark
+
+
+@dataclass(frozen=True)
 class Playbook:
     """A playbook that was read. `digest` is the SHA-256 of its text, `text` that text, if it is at hand."""
 
@@ -167,6 +190,8 @@ class Playbook:
     digest: str
     plays: tuple[Play, ...]
     text: str = field(default="", repr=False, compare=False)
+    outputs: tuple[Output, ...] = ()
+    """What it gives to others; a saved plan does not keep them."""
 
 
 @dataclass(frozen=True)

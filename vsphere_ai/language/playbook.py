@@ -14,8 +14,9 @@ from pydantic import BeforeValidator
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.output import KEY, is_outputs, read_outputs, sets_of
 from vsphere_ai.language.patterns import PatternError, members, parse
-from vsphere_ai.language.play import Desired, Kinds, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
+from vsphere_ai.language.play import Desired, Kinds, Options, Output, Play, Playbook, Power, Rolling, Stated, TargetPlan
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
 from vsphere_ai.model.facts import Estate
@@ -35,9 +36,12 @@ def load_playbook(path: Path, kinds: Kinds) -> Playbook:
     """Read a playbook whose plays may use `kinds`; `InputError` with every fault in it."""
     faults = Faults()
     document = load(path, faults)
-    plays = _Reader(document, kinds, faults).plays()
+    reader = _Reader(document, kinds, faults)
+    plays = reader.plays()
+    outputs = reader.outputs(plays)
     faults.raise_any()
-    return Playbook(str(path), hashlib.sha256(document.text.encode()).hexdigest(), plays, document.text)
+    digest = hashlib.sha256(document.text.encode()).hexdigest()
+    return Playbook(str(path), digest, plays, document.text, outputs)
 
 
 def vcenters(playbook: Playbook, inventory: Inventory) -> tuple[str, ...]:
@@ -217,8 +221,23 @@ class _Reader:
             what = "is empty" if data in (None, ()) else "is not a list of plays"
             self.place.refuse((), f"the playbook {what}", "start each play with '- hosts: ...' or '- vms: ...'")
             return ()
-        found = (self.play(index, value) for index, value in enumerate(data))
+        found = (self.play(index, value) for index, value in enumerate(data) if not is_outputs(value))
+        if all(is_outputs(value) for value in data):
+            self.place.refuse((), "the playbook has no play", "start one with '- hosts: ...' or '- vms: ...'")
         return tuple(play for play in found if play is not None)
+
+    def outputs(self, plays: tuple[Play, ...]) -> tuple[Output, ...]:
+        data = self.document.data if isinstance(self.document.data, tuple) else ()
+        known = None if self.place.faults.found else sets_of(plays)  # a set with a fault is not said to be missing
+        found: dict[str, Output] = {}
+        for index, item in enumerate(data):
+            if isinstance(item, Mapping) and is_outputs(item):
+                for each in read_outputs(item, self.place.inside((index,)), known):
+                    earlier = found.setdefault(each.name, each)
+                    if earlier is not each:
+                        message = f"the output '{each.name}' is there already, at {earlier.mark}"
+                        self.place.refuse_key((index, KEY, each.name), message, "choose another name")
+        return tuple(found.values())
 
     def play(self, index: int, value: object) -> Play | None:
         path = (index,)

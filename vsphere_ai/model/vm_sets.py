@@ -17,6 +17,8 @@ SET = "VmSet"
 MEMBERS = "members"
 """What an estate has of a set: reference of the VM -> its `Member`."""
 LEAVING = "leaving"
+MOID = "moid"
+"""What the facts of a member that is there have beside those read: the managed object id of the VM."""
 PREFIX = "vsphere-ai."
 """Begins the advanced settings of a mark; not ``guestinfo.``, so that no guest can write them (unverified)."""
 _NAMESPACE = uuid.UUID("6f1c0d5a-3b0e-5d53-9a3f-6d1f7f1a2c11")

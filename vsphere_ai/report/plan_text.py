@@ -13,6 +13,8 @@ from vsphere_ai.model.text import counted, safe, shown
 from vsphere_ai.planning.planner import Answer, Item, Plan
 from vsphere_ai.planning.schedule import Impact, waves
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.outputs_text import outputs_text
+from vsphere_ai.sets.outputs import OutputValue
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
@@ -24,13 +26,23 @@ BLANK: Line = ("", 0)
 UNCERTAIN = "NOT CERTAIN (vsphere-ai check shows the evidence)"
 
 
-def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection[Target] = ()) -> str:
-    """Return the plan for a terminal of that many columns. `left_out` is what `--limit` leaves out of the playbook."""
-    lines = _lines(plan, digest, left_out)
+def plan_text(
+    plan: Plan,
+    digest: str,
+    width: int = 100,
+    *,
+    left_out: Collection[Target] = (),
+    outputs: Sequence[OutputValue] = (),
+) -> str:
+    """Return the plan for a terminal of that many columns. `left_out` is what `--limit` leaves out of the playbook.
+
+    `outputs` are those of the playbook as they will be.
+    """
+    lines = _lines(plan, digest, left_out, outputs)
     return "\n".join(part for text, indent in lines for part in _wrapped(safe(text), width, indent))
 
 
-def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Line]:
+def _lines(plan: Plan, digest: str, left_out: Collection[Target], outputs: Sequence[OutputValue]) -> Iterator[Line]:
     about = plan.about
     yield f"Plan {digest[:8]}  {about.name} {about.version} (API {about.api})  {plan.playbook}", 4
     yield BLANK
@@ -49,6 +61,7 @@ def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Li
     if nothing:
         yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} as wanted.", 0
         yield from _section(UNCERTAIN, _warnings(plan))
+        yield from _section("OUTPUTS", _outputs(outputs))
         return
     yield from _section("VCENTER'S OWN CHECKS", _answers(plan))
     yield from _section("SSH", _logins(plan))
@@ -56,6 +69,8 @@ def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Li
     yield from _section("PROBLEMS", _problems(plan))
     if not plan.problems:
         yield from _section("ORDER", _order(plan))
+    yield from _section("OUTPUTS", _outputs(outputs))
+    if not plan.problems:
         yield from _section("DESTROYED, WITH ALL DATA", _destroyed(plan))
     yield _summary(plan), 0  # one line, for grep
 
@@ -214,6 +229,10 @@ def _problems(plan: Plan) -> Iterator[Line]:
         yield f"  ! {_names(targets)}: {message}  [{rule}]", 6
         if help_:
             yield f"      {help_}", 6
+
+
+def _outputs(outputs: Sequence[OutputValue]) -> Iterator[Line]:
+    return ((f"  {line}", 6) for line in outputs_text(outputs))
 
 
 def _order(plan: Plan) -> Iterator[Line]:

@@ -22,6 +22,8 @@ class WantedNic:
     pools: tuple[str, ...] = ()
     primary: bool = False
     rail: int | None = None
+    role: str | None = None
+    mtu: int | None = None
 
 
 @dataclass(frozen=True)

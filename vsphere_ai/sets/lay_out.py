@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, is_planned_ref, mac_address, members_of
+from vsphere_ai.model.vm_sets import (
+    LEAVING,
+    MEMBERS,
+    MOID,
+    SET,
+    Member,
+    MemberNic,
+    is_planned_ref,
+    mac_address,
+    members_of,
+)
 from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
 from vsphere_ai.sets.members import Found, SetPlay, find
 from vsphere_ai.sets.placement import spread
@@ -106,7 +116,7 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
     for alias, ref in real.items():
         facts = objects.pop(ref)
         name = next(m.name for each in found for m in each.members if m.ref == alias)
-        objects[alias] = replace(facts, ref=alias).having({"name": name})
+        objects[alias] = replace(facts, ref=alias).having({"name": name, MOID: ref.partition(":")[2]})
     sources = set()
     for each in found:
         for member in each.members:

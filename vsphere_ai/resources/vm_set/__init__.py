@@ -67,7 +67,10 @@ class VmSet(MakesVms, VmSetFields, Resource):
 
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""
-        nics = (WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail) for n in self.nics or ())
+        nics = (
+            WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail, n.role, n.mtu)
+            for n in self.nics or ()
+        )
         return WantedSet(
             name=self.name or "",
             source=self.source or "",
