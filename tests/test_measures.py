@@ -15,9 +15,9 @@ CEILINGS = {
     "Any in signatures of functions": 70,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 102.5,
-    "lines of the product": 47_017,
-    "arrows between rooms": 96,
+    "median lines of a file": 102,
+    "lines of the product": 47_108,
+    "arrows between rooms": 99,
     "floors": 9,
 }
 LATER = (
