@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import signal
 
 import pytest
-from support.processes import killed_at
+from support.gates import until
+from support.processes import Process, killed_at
 from support.seeds import few
 from support.vm_sets import play
 
@@ -190,3 +192,43 @@ def test_after_a_replacement_that_was_cut_off_apply_makes_the_vm_again(known, cl
     assert known.addresses() == known.held
     assert cli("resume", "--yes") in (0, 1, 64), "it may be over, or asks; it destroys nothing without a number"
     assert destroyed(known) == ["train-02"]
+
+
+def linked(soap, source, name):
+    """A linked clone of a snapshot of a VM, made by someone else."""
+    vm = soap.vm(source)
+    soap.wait(vm.CreateSnapshot_Task("base", "", False, False))
+    place = soap.vim.vm.RelocateSpec(diskMoveType="createNewChildDiskBacking")
+    spec = soap.vim.vm.CloneSpec(location=place, powerOn=False, template=False, snapshot=vm.snapshot.currentSnapshot)
+    soap.wait(vm.CloneVM_Task(vm.parent, name, spec))
+
+
+def test_a_vm_whose_disks_others_go_on_from_stays(known, cli):
+    linked(known.client, "train-02", "child")
+    assert known("destroy", "train", "--yes", "--destroy", 2, "--format", "json") == 1
+    assert "child" in cli.err + cli.out
+    assert destroyed(known) == []
+    assert known("destroy", "train", "--limit", "train-01", "--yes", "--destroy", 1) == 0, "which has no children"
+    known.client.wait(known.client.vm("child").Destroy_Task())
+    assert known("destroy", "train", "--yes", "--destroy", 1) == 0, "a snapshot alone is no obstacle"
+    assert known.names == OTHERS
+    assert known.addresses() == {}
+
+
+def test_a_clone_under_way_is_waited_for_before_its_set_is_destroyed(known, cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    known.lab.post("/lab/faults", {"rules": "- {on: CloneVM_Task, nth: 1, do: {task-stuck: 20}}"})
+    run = Process(known.lab, "apply", "-i", known.inventory, cli.file(play("train-[01:03]", nics=1)), "--yes")
+    until(lambda: known.lab.get("/lab/faults")["fired"])
+    run.send(signal.SIGKILL)
+    run.wait()
+    assert known("destroy", "train", "--yes", "--destroy", 2, "--format", "json") == 1
+    assert "ubuntu-22.04" in cli.err
+    assert known("destroy", "train", "--dry-run") == 1
+    assert "[vm_set.clone-running]" in cli.out
+    assert destroyed(known) == []
+    known.lab.post("/lab/faults/release", {"rule": 1})
+    until(lambda: "train-03" in known.names)
+    assert known("destroy", "train", "--yes", "--destroy", 3) in (0, 1)
+    assert known.names == OTHERS
+    assert known.addresses() == {}

@@ -121,8 +121,12 @@ def save_plan(result: PlanResult, path: Path) -> None:
 
 def checked(session: Session, made: Plan, estate: Estate) -> Plan:
     """Return a plan with what vCenter answers to its steps, and with the privileges that the account lacks."""
+    from vsphere_ai.execution.disk_children import child_problems
+    from vsphere_ai.execution.running_clones import clone_problems
     from vsphere_ai.execution.vcenter_checks import with_answers
 
+    lost = {*child_problems(made, session.vcenter, estate), *clone_problems(made, session.vcenter, estate)}
+    made = replace(made, problems=tuple(sorted({*made.problems, *lost}))) if lost else made
     made = with_answers(made, session.vcenter, estate, parallel=session.options.parallel)
     return with_privileges(session, made, estate)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.execution.disk_children import children_of, may_have_children, words
 from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
@@ -19,6 +20,14 @@ CLONE_TIMEOUT = 7200
 LOST_CLONE = 1800.0
 """Seconds that a clone is waited for whose answer was lost, while a task runs on its source."""
 _UNDER_WAY = ("queued", "running")
+_GOING = (
+    "config.hardware.device",
+    "config.template",
+    "runtime.connectionState",
+    "runtime.powerState",
+    "snapshot",
+)
+"""What is read of a VM right before it is destroyed, beside its mark."""
 _MARKED = ("name", "config.instanceUuid", "config.extraConfig")
 
 
@@ -78,13 +87,15 @@ class VmLife:
     def destroy(self, step: Destroy, say: Say) -> None:
         """Destroy a VM whose mark and disks are those of the plan; read back that it is gone."""
         vm = step.target
-        paths = (*_MARKED, "runtime.powerState", "runtime.connectionState", "config.hardware.device", "recentTask")
+        paths = (*_MARKED, *_GOING)
         found = self._context.vcenter.read_objects([vm.ref], {"VirtualMachine": paths}).get(vm.ref)
         if found is None:
             return
         self._require_ours(step, found)
         if found.get("runtime.powerState") != "poweredOff":
             raise Conflict(f"{vm.name} was powered on again; it is not destroyed", "plan again", rule="object.changed")
+        if may_have_children(found) and (names := children_of(self._context.vcenter, [vm.ref]).get(vm.ref)):
+            raise Conflict(f"{vm.name}: {words(names)}; it is not destroyed", "plan again", rule="object.changed")
         self._context.task(vm, "Destroy_Task", {}, say)
         if self.is_there(vm):
             raise StepFailed(f"{vm.name} is still there after Destroy_Task", "look at its tasks in the vSphere Client")
