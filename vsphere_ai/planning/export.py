@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, ProbeFailure
-from vsphere_ai.model.malformed import PROBE, marks
+from vsphere_ai.model.malformed import PROBE, marks_of
 from vsphere_ai.model.state import Problem, Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import plain_said
@@ -39,7 +39,7 @@ def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, li
         failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
         remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None else []
         remarks[target] += [e.left_out for e in stated if e.left_out]
-        lost = (m for m in marks(estate) if m.facts.ref == target.ref)
+        lost = marks_of(estate[target.ref])
         remarks[target] += [f"{m.path.removeprefix(PROBE)} left out: {m.reason}" for m in lost]
     return found, remarks
 
