@@ -1,6 +1,6 @@
 """Time and memory of `plan` for 64 VMs in a vCenter of 10,000, and of commands that read all of it, against the lab.
 
-Run it with ``python bench/large.py``. Exits 1 when the median of the plans is more than 10 seconds, or the memory of any
+Run it with ``python bench/large.py``. Exits 1 when the median of the plans is over 10 seconds, or the memory of any
 of them more than 200 MiB. Most of the time the lab and the tool take turns, so a second core helps little.
 """
 
