@@ -46,6 +46,12 @@ LATER = (
     "sets.vm_values",
     "sets.choice",
     "sets.host_choice",
+    "app.destroy_sets",
+    "app.replace_members",
+    "cli.destroy",
+    "cli.replace",
+    "execution.disk_children",
+    "execution.running_clones",
 )
 """Functions that came after the ceiling of lines."""
 

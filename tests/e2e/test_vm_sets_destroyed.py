@@ -232,3 +232,38 @@ def test_a_clone_under_way_is_waited_for_before_its_set_is_destroyed(known, cli,
     assert known("destroy", "train", "--yes", "--destroy", 3) in (0, 1)
     assert known.names == OTHERS
     assert known.addresses() == {}
+
+
+def add_disk(soap, name):
+    device = soap.vim.vm.device
+    backing = device.VirtualDisk.FlatVer2BackingInfo(fileName="", diskMode="persistent", thinProvisioned=True)
+    disk = device.VirtualDisk(key=-1, controllerKey=1000, unitNumber=5, capacityInKB=1 << 20, backing=backing)
+    change = device.VirtualDeviceSpec(operation="add", fileOperation="create", device=disk)
+    soap.wait(soap.vm(name).ReconfigVM_Task(soap.vim.vm.ConfigSpec(deviceChange=[change])))
+
+
+def test_a_disk_that_came_after_the_approval_is_asked_about(known, cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    killed_at(known.lab, POINTS[0], cli.file(ONE), "--destroy", "1", inventory=known.inventory)
+    add_disk(known.client, "train-02")
+    assert cli("resume", "--yes") == 64
+    assert cli.error == "usage.destroy"
+    assert "run.not-approved" in cli.rules
+    assert destroyed(known) == []
+    assert cli("resume", "--yes", "--destroy", 1) == 0, cli.out + cli.err
+    assert destroyed(known) == ["train-02"]
+
+
+def test_a_vm_that_was_powered_on_again_is_shut_down_first(known, cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    known.lab.post("/lab/faults", {"rules": "- {on: Destroy_Task, nth: 1, do: hold}"})
+    run = Process(known.lab, "apply", "-i", known.inventory, cli.file(ONE), "--yes", "--destroy", 1)
+    until(lambda: known.lab.get("/lab/faults")["fired"])
+    known.client.wait(known.client.vm("train-02").PowerOnVM_Task())
+    known.lab.post("/lab/faults/release", {"rule": 1})
+    assert run.wait() != 0
+    assert destroyed(known) == []
+    assert known.addresses() == known.held, "released only when the VM is gone"
+    assert cli("resume") == 0, cli.out + cli.err
+    assert destroyed(known) == ["train-02"]
+    assert len(known.addresses()) == len(known.held) - 1
