@@ -34,6 +34,7 @@ from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.sets.lay_out import ledger_steps
 from vsphere_ai.sets.outputs import OutputValue
+from vsphere_ai.sets.rules import merged, rule_steps
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -205,7 +206,8 @@ def _made(
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
         desired = session.desired(playbook, estate)
-        return desired, Besides({**extra, **ledger_steps(estate, desired)}, out, agents), estate
+        more = merged(extra, ledger_steps(estate, desired), rule_steps(session.set_plays(playbook), desired, estate))
+        return desired, Besides(more, out, agents), estate
 
     (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)

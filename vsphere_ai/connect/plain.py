@@ -49,6 +49,10 @@ def type_named(name: str) -> VimType:
     return found
 
 
+REFERENCE = "ManagedObjectReference"
+"""Type name of a reference where the declared type does not say that it is one: its ``value`` is the reference."""
+
+
 def to_object(ref: str) -> ManagedObject:
     """Return the managed object of a reference such as ``HostSystem:host-12``."""
     name, colon, moid = ref.partition(":")
@@ -219,6 +223,8 @@ def _to_any(plain: Plain, version: str, at: str) -> object:
         name = str(plain.get("_typeName", ""))
         if name in _SCALARS:
             return _to_scalar(plain.get("value"), _SCALARS[name], at)
+        if name == REFERENCE:
+            return to_object(str(plain.get("value")))
         if name.startswith("ArrayOf"):
             return to_vim(plain.get("value", ()), type_named(name), version, at)
         if name:

@@ -116,6 +116,10 @@ class VCenter:
         """Take what VMs are called here that are named by their instance UUIDs (see `planned_refs`)."""
         self._known.add(refs)
 
+    def called(self, ref: str) -> str:
+        """Return the reference that vCenter has for an object; the given one for a VM that is not there yet."""
+        return self._known.real(ref)
+
     def supports(self, managed_type: str, path: str) -> bool:
         """Return whether the negotiated version has a property path."""
         return plain.supports(managed_type, path, self._session.version)

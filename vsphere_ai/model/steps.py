@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from vsphere_ai.model.cluster_rules import WantedRules
 from vsphere_ai.model.state import Target
 
 
@@ -144,6 +145,18 @@ class WriteLeases(Step):
 
     before: str
     text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterRules(Step):
+    """Make DRS rules, groups and overrides of a set as wanted: at most one ReconfigureComputeResource_Task.
+
+    `cluster` is its reference. With `ready`, it is sent once the guests of new VMs are ready, else before they are on.
+    """
+
+    cluster: str
+    wanted: WantedRules
+    ready: bool = False
 
 
 Until = Literal["host-back", "gpus-answer", "as-planned", "healthy", "guest-ready"]

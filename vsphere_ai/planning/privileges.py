@@ -12,7 +12,17 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Clone, Destroy, Invoke, Lifecycle, Reboot, Reconfigure, Step, WriteLeases
+from vsphere_ai.model.steps import (
+    Clone,
+    ClusterRules,
+    Destroy,
+    Invoke,
+    Lifecycle,
+    Reboot,
+    Reconfigure,
+    Step,
+    WriteLeases,
+)
 from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
@@ -26,6 +36,7 @@ READING = ("System.View", "System.Read")
 
 DELETE = "VirtualMachine.Inventory.Delete"
 """What destroying a VM takes, on the VM and on its folder."""
+EDIT_CLUSTER = "Host.Inventory.EditCluster"
 LEDGER = ("Global.ManageCustomFields", "Global.SetCustomField")
 """What writing the leases of addresses takes, on the root folder (see `connect.address_ledger`)."""
 READING_METHODS = (
@@ -142,6 +153,9 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
         if isinstance(step, WriteLeases):
             root = [*estate.up_from(step.target.ref)][-1]
             yield from (Need(root.name, root.ref, privilege, step.summary) for privilege in LEDGER)
+            continue
+        if isinstance(step, ClusterRules):
+            yield Need(estate[step.cluster].name, step.cluster, EDIT_CLUSTER, step.summary)
             continue
         on = _object(step, estate)
         for privilege in of_step(step, privilege_of):

@@ -17,13 +17,24 @@ from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Healthy, PowerOn, Reconfigure, RunningVm, Step
-from vsphere_ai.model.vm_sets import replaced_by
+from vsphere_ai.model.steps import (
+    Clone,
+    ClusterRules,
+    Destroy,
+    GuestReady,
+    Healthy,
+    PowerOn,
+    Reconfigure,
+    RunningVm,
+    Step,
+)
+from vsphere_ai.model.vm_sets import members_of, replaced_by
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.power_on_order import PowerOns
 from vsphere_ai.planning.rolling import Roll, make_rolls, rolling_of
+from vsphere_ai.planning.set_order import around_rules, behind_canaries
 from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook, plan_moves
 from vsphere_ai.planning.windows import (
     Switch,
@@ -102,6 +113,7 @@ class _Arrangement:
     cycled: dict[Target, Target | None] = field(default_factory=dict)
     """VM -> its host."""
     destroyed: list[Target] = field(default_factory=list)
+    rules: list[ClusterRules] = field(default_factory=list)
     moves: list[Target] = field(default_factory=list)
     leaving: list[Target] = field(default_factory=list)
     """VMs with vGPUs that the run itself moves to other hosts."""
@@ -135,7 +147,7 @@ def arrange(
         work.firsts[host] += window[:1]
     for vm in _affected_vms(work):
         _add_vm(work, vm)
-    work.edges += _behind_canaries(work)
+    work.edges += behind_canaries(work.chains)
     work.edges += _replacements(work)
     for host in sorted(windows):
         work.problems += stuck(estate, host, rolling_of(desired, host))
@@ -150,6 +162,10 @@ def arrange(
         _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
     _roll_out(work, rolls)
     _share(work)
+    if work.rules:
+        replaced = {old.ref for vm in work.chains if (old := replaced_by(estate, vm.ref)) is not None}
+        leaving = {m.ref for m in members_of(estate) if m.leaving} - replaced
+        work.edges += around_rules(work.rules, work.chains, leaving)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
         reboots=reboots,
@@ -229,15 +245,6 @@ def _before_clone(work: _Arrangement, steps: Sequence[Step]) -> Iterator[Sequenc
         home = work.estate.host_of(step.source) if isinstance(step, Clone) else None
         if home is not None:
             yield work.chains.get(home, ())
-
-
-def _behind_canaries(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
-    """Let the clones of an image that cannot be read wait until the guest of the first one is ready."""
-    first = {vm.ref: chain[-1] for vm, chain in work.chains.items() if chain and isinstance(chain[0], Clone)}
-    for chain in work.chains.values():
-        clone = chain[0] if chain else None
-        if isinstance(clone, Clone) and clone.canary in first:
-            yield first[clone.canary], clone
 
 
 def _replacements(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
@@ -336,8 +343,13 @@ def _share(work: _Arrangement) -> None:
     shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
     inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
     for datacenter in shared:
-        first, last = shared_windows(datacenter, work.steps[datacenter])
+        own = [s for s in work.steps[datacenter] if not isinstance(s, ClusterRules)]
+        rules = [s for s in work.steps[datacenter] if isinstance(s, ClusterRules)]
+        work.rules += rules
+        first, last = shared_windows(datacenter, own)
         work.chains[datacenter] = first + last
+        work.edges += [(first[-1], rule) for rule in rules if first]
+        work.edges += [(rule, last[0]) for rule in rules if last]
         within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
         work.edges += [(first[-1], chain[0]) for chain in within if first]
         work.edges += [(chain[-1], last[0]) for chain in within if last]
@@ -346,6 +358,7 @@ def _share(work: _Arrangement) -> None:
 def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
     """Give every step an id in an order it may run in, and say what it waits for."""
     known = {id(step): step for chain in work.chains.values() for step in chain}
+    known |= {id(step): step for step in work.rules}
     after: dict[int, list[Step]] = {key: [] for key in known}
     behind: dict[int, list[Step]] = defaultdict(list)
     within = (pair for chain in work.chains.values() for pair in pairwise(chain))

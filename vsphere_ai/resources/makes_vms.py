@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Literal, Self
 
 from vsphere_ai.guests import image
+from vsphere_ai.model.cluster_rules import Strength
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import State
 from vsphere_ai.model.vm_sets import Member
@@ -27,6 +28,16 @@ class WantedNic:
 
 
 @dataclass(frozen=True)
+class WantedPlacement:
+    """Rules for the VMs of a set: `hosts` are names with wildcards; empty where a play says nothing."""
+
+    anti_affinity: Strength = ""
+    hosts: tuple[str, ...] = ()
+    vm_host_rule: Strength = ""
+    drs_override: Literal["", "until_ready", "kept"] = ""
+
+
+@dataclass(frozen=True)
 class WantedSet:
     """What a play says of the VMs that it makes; names and inventory paths as they are written, empty if left out."""
 
@@ -42,6 +53,7 @@ class WantedSet:
     cpus: int | None = None
     memory_mb: int | None = None
     guest_id: str = ""
+    placement: WantedPlacement = field(default_factory=WantedPlacement)
     reserves_memory: bool = False
     """A NIC needs all memory of its VM reserved."""
 
@@ -51,7 +63,7 @@ OUTLINES: Mapping[str, tuple[str, ...]] = {
     "VirtualMachine": ("config.instanceUuid",),
     "ResourcePool": ("name", "parent", "owner"),
     "Datastore": ("name", "parent", "summary", "host"),
-    "ClusterComputeResource": ("resourcePool",),
+    "ClusterComputeResource": ("configurationEx", "resourcePool"),
     "ComputeResource": ("resourcePool",),
 }
 """What is read of every object where a playbook makes VMs."""
@@ -79,6 +91,10 @@ class MakesVms:
 
     def leaving(self) -> State:
         """Return the state of a VM of the set that is to be destroyed."""
+        raise NotImplementedError
+
+    def is_ready(self, member: Member, estate: Estate) -> bool:
+        """Return whether nothing of the first boot of a member that is there is waited for."""
         raise NotImplementedError
 
     def implied(self, member: Member) -> Sequence[State]:

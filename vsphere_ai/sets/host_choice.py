@@ -23,6 +23,7 @@ from vsphere_ai.sets.choice import Chooser, HostRoom, Need
 from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.placement import in_service
 from vsphere_ai.sets.places import hosts_of
+from vsphere_ai.sets.rules import allows
 
 MEMORY = "config.hardware.memoryMB"
 LOCKED, RESERVED = "config.memoryReservationLockedToMax", "config.memoryAllocation.reservation"
@@ -77,6 +78,7 @@ class _Alike:
         claims = tuple(c for s in states for c in s.whole_devices(vm, view))
         full = wanted.reserves_memory or profiles or claims or facts.get(LOCKED)
         memory = int(facts.get(MEMORY if full else RESERVED) or 0)
+        apart = wanted.placement.anti_affinity == "must"
         unfit: dict[str, str] = {}
         hosts = hosts_of(wanted, member.place, view.estate)
         serving = {h.ref for h in in_service(hosts)}
@@ -84,6 +86,7 @@ class _Alike:
             target = Target("host", host.name, host.ref)
             reasons = (
                 "it is not in service" if host.ref not in serving else "",
+                "" if allows(wanted.placement, host.name) else "'placement: hosts' leaves it out",
                 _no_network(view, wanted, member, host, hosts),
                 _no_datastore(view.estate, member, host),
                 *(f"it does not have what {s.kind} asks for" for s in states if not s.runs_on(target, view)),
@@ -91,7 +94,7 @@ class _Alike:
             if why := next(filter(None, reasons), ""):
                 unfit[host.name] = why
         fit = frozenset(h.name for h in hosts if h.name not in unfit)
-        return cls(members, Need(member.ref, member.set, fit, profiles, memory, claims), unfit)
+        return cls(members, Need(member.ref, member.set, fit, profiles, memory, claims, apart), unfit)
 
 
 def _no_network(view: View, wanted: WantedSet, member: Member, host: Facts, hosts: Sequence[Facts]) -> str:

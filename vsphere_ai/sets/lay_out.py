@@ -116,7 +116,7 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
     for alias, ref in real.items():
         facts = objects.pop(ref)
         name = next(m.name for each in found for m in each.members if m.ref == alias)
-        objects[alias] = replace(facts, ref=alias).having({"name": name, MOID: ref.partition(":")[2]})
+        objects[alias] = replace(facts, ref=alias).having({"name": name, MOID: facts.get(MOID, ref.partition(":")[2])})
     sources = set()
     for each in found:
         for member in each.members:

@@ -17,7 +17,7 @@ from vsphere_ai.errors import (
     VimFault,
     VsphereAiError,
 )
-from vsphere_ai.execution.actions import leases, mig_instances
+from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances
 from vsphere_ai.execution.actions.configure import Changes
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
@@ -29,6 +29,7 @@ from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     Clone,
+    ClusterRules,
     Destroy,
     EnterMaintenance,
     ExitMaintenance,
@@ -211,6 +212,8 @@ class Executor:
                 return not self._life.is_there(step.target)
             case WriteLeases():
                 return leases.is_written(self._context, step)
+            case ClusterRules():
+                return cluster_rules.is_applied(self._context, step)
             case EnterMaintenance() | ExitMaintenance():
                 return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
             case Migrate():
@@ -250,6 +253,8 @@ class Executor:
                 self._life.ready(step, say)
             case WriteLeases():
                 leases.write(self._context, step)
+            case ClusterRules():
+                cluster_rules.apply(self._context, step, say)
             case Reconfigure():
                 self._changes.reconfigure(step, say)
             case Invoke():

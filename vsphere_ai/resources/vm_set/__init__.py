@@ -16,12 +16,12 @@ from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedPlacement, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, network_words, nics_of
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.new_vm import facts_of
-from vsphere_ai.resources.vm_set.settings import VmSetFields
+from vsphere_ai.resources.vm_set.settings import SetPlacement, VmSetFields
 
 
 class VmSet(MakesVms, VmSetFields, Resource):
@@ -54,6 +54,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                     "Datastore.AllocateSpace",
                 ),
             ),
+            Duty("`vm_set`: `placement`", "clusters", also=("Host.Inventory.EditCluster",)),
             Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
         ),
     )
@@ -84,6 +85,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             cpus=self.cpus,
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
             guest_id=self.guest_id or "",
+            placement=_placement(self.placement),
             reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),
         )
 
@@ -94,6 +96,12 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def leaving(self) -> State:
         """Return the state of a VM that the play no longer names."""
         return VmSet.model_construct(name=self.name, disks=())
+
+    def is_ready(self, member: Member, estate: Estate) -> bool:
+        """Return whether the guest has said that it is ready, or is not to be on."""
+        facts = estate[member.ref]
+        on = facts.get("runtime.powerState") == "poweredOn"
+        return self.power_state == "off" or (on and is_ready(facts, member.generation))
 
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
@@ -153,7 +161,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             host = view.estate.get(member.place.host)
             update |= {"addresses": network_words(self, member), "host": host.name if host else None}
             return self.model_copy(update={**update, "source": self.made_of})
-        once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users")
+        once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users", "placement")
         return self.model_copy(update={**dict.fromkeys(once), **update, "source": self.made_of})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -218,3 +226,10 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A playbook names the VMs of a set as a range; a rollback makes and destroys none."""
         return Export(self) if form == "shown" else Export(None)
+
+
+def _placement(said: SetPlacement | None) -> WantedPlacement:
+    if said is None:
+        return WantedPlacement()
+    rule = said.vm_host_rule or "should" if said.hosts else ""
+    return WantedPlacement(said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "")

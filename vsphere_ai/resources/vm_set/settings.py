@@ -78,6 +78,31 @@ class SetUser(Settings):
         return f"{self.name} ({many} SSH key{'' if many == 1 else 's'})"
 
 
+class SetPlacement(Settings):
+    """Rules of DRS for the VMs of a set, and the hosts that they are for."""
+
+    anti_affinity: Literal["should", "must"] | None = setting(
+        "A rule that keeps the VMs on different hosts: where DRS can (`should`), or always (`must`)."
+    )
+    hosts: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
+        "Names of hosts, `*` for any letters: VMs are made there, and a rule between VMs and hosts keeps them there."
+    )
+    vm_host_rule: Literal["should", "must"] | None = setting(
+        "Whether the VMs should or must run on `hosts`; `should` where it is left out."
+    )
+    drs_override: Literal["until_ready", "kept"] | None = setting(
+        "DRS does not move the VMs by itself: until their guests are ready, or ever."
+    )
+
+    def __str__(self) -> str:
+        words = (
+            f"{self.anti_affinity} be on different hosts" if self.anti_affinity else "",
+            f"{self.vm_host_rule or 'should'} run on {', '.join(self.hosts)}" if self.hosts else "",
+            {"until_ready": "not moved by DRS until ready", "kept": "not moved by DRS", None: ""}[self.drs_override],
+        )
+        return ", ".join(filter(None, words)) or "no rules"
+
+
 class VmSetFields(State):
     """What a play says of the VMs that it makes, and what is decided or read of each of them."""
 
@@ -94,6 +119,7 @@ class VmSetFields(State):
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
+    placement: SetPlacement | None = setting("Rules of DRS for the VMs.")
     power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
     index: int | None = observed("Place in the set, counted from 1.")
     host: str | None = observed("Host on which the VM is made.")
