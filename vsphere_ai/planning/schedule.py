@@ -162,10 +162,6 @@ def arrange(
         _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
     _roll_out(work, rolls)
     _share(work)
-    if work.rules:
-        replaced = {old.ref for vm in work.chains if (old := replaced_by(estate, vm.ref)) is not None}
-        leaving = {m.ref for m in members_of(estate) if m.leaving} - replaced
-        work.edges += around_rules(work.rules, work.chains, leaving)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
         reboots=reboots,
@@ -353,6 +349,10 @@ def _share(work: _Arrangement) -> None:
         within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
         work.edges += [(first[-1], chain[0]) for chain in within if first]
         work.edges += [(chain[-1], last[0]) for chain in within if last]
+    if work.rules:
+        replaced = {old.ref for vm in work.chains if (old := replaced_by(work.estate, vm.ref)) is not None}
+        leaving = {m.ref for m in members_of(work.estate) if m.leaving} - replaced
+        work.edges += around_rules(work.rules, work.chains, leaving)
 
 
 def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
