@@ -60,7 +60,7 @@ class WantedSet:
 
 OUTLINES: Mapping[str, tuple[str, ...]] = {
     "HostSystem": ("hardware.memorySize",),
-    "VirtualMachine": ("config.instanceUuid",),
+    "VirtualMachine": ("config.instanceUuid", "guest.net"),
     "ResourcePool": ("name", "parent", "owner"),
     "Datastore": ("name", "parent", "summary", "host"),
     "ClusterComputeResource": ("configurationEx", "resourcePool"),
