@@ -50,7 +50,7 @@ def carry_out(vcenter, *entries, exclusive=None, seen=lambda estate: estate):
     state = Adapters(adapters=tuple(NetworkAdapter(**e) for e in entries), exclusive=exclusive)
     judged = judge(state, vm, estate)
     assert not judged.problems
-    _, follow = vm_window(vm, judged.steps, Power(), cycle=False)
+    _, follow = vm_window(vm, judged.steps, Power(), switch="stay")
     sent = [step for step in follow if isinstance(step, Reconfigure)]
     for step in sent:
         vcenter.run_task(vm.ref, "ReconfigVM_Task", {"spec": config_spec(step, None)}, timeout=20)

@@ -1,0 +1,98 @@
+"""Sets of VMs before VMware's own simulator, whose clones keep the CPUs of their source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vsphere_ai.app.events import ignore
+from vsphere_ai.app.locking import held
+from vsphere_ai.app.plan_playbook import make_plan
+from vsphere_ai.app.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.connect import address_ledger
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.model.vm_sets import mark_of
+
+pytestmark = pytest.mark.vcsim
+RULES_OF_HOSTS = {"esxi.version", "vcenter.version"}
+"""The simulator is vSphere 6.5."""
+SOURCE, PATHS = "DC0_C0_RP0_VM0", ("name", "config.instanceUuid", "config.extraConfig", "config.hardware.device")
+PLAY = """
+- vms: {names}
+  vm_set:
+    name: sim
+    source: {source}
+    cluster: DC0_C0
+    cpus: {cpus}
+    power_state: off
+    nics: [{{name: mgmt, port_group: DC0_DVPG0, primary: true, addresses: mgmt}}]
+"""
+
+
+@pytest.fixture
+def farm(vcsim, limits, tmp_path, monkeypatch):
+    """The simulator with a VM that is off, and an inventory of it."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SIM_PASSWORD", "pass")
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(
+        f"""
+vcenters:
+  sim: {{address: 127.0.0.1, port: {vcsim.port}, username: user, password: "env:SIM_PASSWORD",
+         tls: {{ca_file: {vcsim.ca_file}}}}}
+pools:
+  mgmt: {{subnet: 10.20.0.0/24, gateway: 10.20.0.1, quarantine: 0}}
+""",
+        "utf-8",
+    )
+    with VCenter.connect(vcsim.endpoint(), limits=limits) as vcenter:
+        source = next(r for r, f in vcenter.read({"VirtualMachine": ("name",)}).items() if f.name == SOURCE)
+        vcenter.run_task(source, "PowerOffVM_Task", timeout=20)
+        # the simulator sets a property where a key begins with SET.
+        tools = {"_typeName": "OptionValue", "key": "SET.guest.toolsVersionStatus2", "value": "guestToolsCurrent"}
+        spec = {"_typeName": "VirtualMachineConfigSpec", "extraConfig": (tools,)}
+        vcenter.run_task(source, "ReconfigVM_Task", {"spec": spec}, timeout=20)
+        yield Farm(vcenter, inventory, tmp_path)
+
+
+class Farm:
+    def __init__(self, vcenter, inventory, folder):
+        self.vcenter, self.folder = vcenter, folder
+        self.estate = EstateRequest(inventory)
+
+    def play(self, names, cpus=1):
+        path = self.folder / "play.yml"
+        path.write_text(PLAY.format(names=names, source=SOURCE, cpus=cpus), "utf-8")
+        return path
+
+    def applied(self, *given, **more):
+        """Carry a plan out as `apply` does, but for what the rules say of the simulator's old hosts."""
+        playbook = load(self.play(*given, **more))
+        with open_session(self.estate, playbook) as session, held(session, "test", None, ignore) as locks:
+            plan, estate = make_plan(session, playbook)
+            assert {p.rule for p in plan.problems} <= RULES_OF_HOSTS
+            origin = Origin("test", locks)
+            done = carry_out(session, Planned(playbook, replace(plan, problems=()), estate), origin, ignore)
+            assert done.exit_code == 0, [str(o.error) for o in done.run.outcomes if o.error]
+        with open_session(self.estate, playbook) as session:
+            assert not make_plan(session, playbook)[0].steps
+        return done
+
+    def vms(self):
+        return {f.name: f for f in self.vcenter.read({"VirtualMachine": PATHS}).values()}
+
+
+def test_a_set_is_made_changed_and_shrunk(farm):
+    before = set(farm.vms())
+    farm.applied("sim-[1:3]")
+    made = {name: facts for name, facts in farm.vms().items() if name.startswith("sim-")}
+    assert set(farm.vms()) == before | {"sim-1", "sim-2", "sim-3"}
+    marks = {name: mark_of(facts) for name, facts in made.items()}
+    assert all(marks.values())
+    assert [marks[f"sim-{i}"].nics[0].addresses for i in (1, 2, 3)] == [(f"10.20.0.{i}/24",) for i in (2, 3, 4)]
+    assert "10.20.0" in address_ledger.read_text(farm.vcenter).text
+    farm.applied("sim-[1:3]", cpus=4)
+    farm.applied("sim-1", cpus=4)
+    assert set(farm.vms()) == before | {"sim-1"}
