@@ -13,7 +13,8 @@ from vsphere_ai.app.address_programs import with_answers_of_programs
 from vsphere_ai.app.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.read_estate import read_with
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import Refused
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.sets.lay_out import placed_in
@@ -47,7 +48,7 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
 
     `Refused` when a set cannot have addresses for another reason, or when one of them is in use.
     """
-    playbook = load(request.playbook)
+    playbook = load(request.playbook, request.estate, emit)
     with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
         found = read_recorded(session)
         estate = read_with(session, lambda _: Depth())

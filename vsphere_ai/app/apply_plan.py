@@ -12,10 +12,11 @@ from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.locking import held
 from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
 from vsphere_ai.app.plan_playbook import checked, make_plan
+from vsphere_ai.app.references import load, require_same_references
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.document import require
 from vsphere_ai.language.play import Playbook, from_document
@@ -61,7 +62,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     """
     emit(Begun())
     saved = _saved(request.what)
-    playbook = _embedded(saved) if saved else load(request.what)
+    playbook = _embedded(saved) if saved else load(request.what, request.estate, emit)
     estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
     if saved:
         scope = saved.scope
@@ -72,6 +73,8 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
         if failed is not None:
             return failed
         emit(Begun())
+    if saved:
+        require_same_references(playbook, estate, emit)
     with open_session(estate, playbook, emit) as session:
         return _apply(session, playbook, saved, request, emit)
 

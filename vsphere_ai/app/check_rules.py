@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.read_estate import read_everything, read_for
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.compat import gate
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.facts import About, Estate
@@ -45,7 +46,7 @@ class CheckResult:
 
 def check(request: CheckRequest, emit: Emit = ignore) -> CheckResult:
     """Check an estate against the compatibility rules. Changes nothing."""
-    playbook = load(request.playbook) if request.playbook else None
+    playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
         findings = _check_playbook(session, playbook) if playbook else _check_all(session)
         return CheckResult(session.vcenter.about, findings)

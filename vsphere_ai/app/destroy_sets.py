@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
 from vsphere_ai.app.approval import Confirm, no_confirmation
 from vsphere_ai.app.events import Emit, Remark, ignore
+from vsphere_ai.app.references import load
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.session import EstateRequest, load
+from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.play import Play, Playbook, Power, Stated
 from vsphere_ai.resources import kinds
@@ -46,7 +47,7 @@ def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
     """
     path = Path(request.what)
     is_file = path.suffix != "" or path.exists()
-    playbook = _without_members(load(path)) if is_file else _named(request)
+    playbook = _without_members(load(path, request.estate, emit)) if is_file else _named(request)
     playbook = forced(playbook) if request.force else playbook
     given = ApplyRequest(path, request.estate, request.yes, request.confirm, request.lock)
     given = replace(given, destroy=request.destroy, title=playbook.path)

@@ -10,7 +10,8 @@ from pathlib import Path
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with, report_malformed
-from vsphere_ai.app.session import EstateRequest, Session, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, Session, open_session
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit
 from vsphere_ai.gpu import live
@@ -59,7 +60,7 @@ class CapacityResult:
 
 def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
     """Return what runs on the GPUs and what still fits. Changes nothing."""
-    playbook = load(request.playbook) if request.playbook else None
+    playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
         plan, estate = _planned(session, playbook) if playbook else (None, _read(session))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from vsphere_ai.app.doctor_checks import examine
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.vcenter_lock import place
 from vsphere_ai.model.finding import Check
@@ -40,7 +41,7 @@ class PrivilegesResult:
 
 def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesResult:
     """Return which privileges a playbook takes, and which the account lacks. Changes nothing."""
-    playbook = load(request.playbook)
+    playbook = load(request.playbook, request.estate, emit)
     with open_session(request.estate, playbook, emit) as session:
         plan, estate = make_plan(session, playbook)
         needs = (

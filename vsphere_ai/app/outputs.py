@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.read_estate import report_malformed
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.session_outputs import observed_outputs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.play import Output, Playbook
 from vsphere_ai.language.validation import suggest
-from vsphere_ai.model.facts import About, Estate
-from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import evaluate_with, observe
-from vsphere_ai.resources import kinds
-from vsphere_ai.sets.outputs import OutputValue, World, evaluate, named_vms
-
-if TYPE_CHECKING:
-    from vsphere_ai.app.session import Session
-    from vsphere_ai.reading.collector import Depth
+from vsphere_ai.model.facts import About
+from vsphere_ai.sets.outputs import OutputValue
 
 
 @dataclass(frozen=True)
@@ -53,20 +46,13 @@ def output(request: OutputRequest, emit: Emit = ignore) -> OutputResult:
     An output is refused where a VM is missing, off or not ready, where its guest reports another address, or where the
     playbook says something else now. `UsageError` for an output that the playbook does not have.
     """
-    playbook = load(request.playbook)
+    playbook = load(request.playbook, request.estate, emit)
     chosen = _chosen(playbook, request.name)
     with open_session(request.estate, playbook, emit) as session:
-        found, estate = _observed(session, playbook, chosen)
+        found, estate = observed_outputs(session, playbook, chosen)
         about = session.vcenter.about
     report_malformed(estate, emit)
     return OutputResult(about, playbook.path, found)
-
-
-def planned_outputs(session: Session, playbook: Playbook, estate: Estate) -> tuple[OutputValue, ...]:
-    """Return the outputs of a playbook as they will be, on an estate in which its sets are laid out."""
-    if not playbook.outputs:
-        return ()
-    return evaluate_with(kinds(), estate, lambda e: evaluate(playbook.outputs, _world(session, playbook, e)))[0]
 
 
 def _chosen(playbook: Playbook, name: str) -> tuple[Output, ...]:
@@ -76,27 +62,3 @@ def _chosen(playbook: Playbook, name: str) -> tuple[Output, ...]:
     if name and name not in known:
         raise UsageError(f"{playbook.path} has no output '{name}'", suggest(name, known, "it has"))
     return tuple(each for each in playbook.outputs if name in ("", each.name))
-
-
-def _observed(session: Session, playbook: Playbook, chosen: Sequence[Output]) -> tuple[tuple[OutputValue, ...], Estate]:
-    from vsphere_ai.reading.collector import Depth, collect
-
-    def choose(estate: Estate) -> Depth:
-        laid = session.laid_out(playbook, estate)
-        vms = named_vms(chosen, laid.estate)
-        hosts = {str(laid.estate[m.ref].get("runtime.host") or "") for m in vms} - {""}
-        return Depth(frozenset(hosts), laid.as_read(m.ref for m in vms) | laid.sources)
-
-    reading = replace(session.request(choose), probes=(), queries=())
-    laid = session.laid_out(playbook, collect(session.vcenter, None, reading))
-
-    def values(estate: Estate) -> tuple[OutputValue, ...]:
-        world = _world(session, playbook, estate)
-        return evaluate(chosen, replace(world, now=View(estate, world.planned.states)))
-
-    return evaluate_with(kinds(), laid.estate, values)
-
-
-def _world(session: Session, playbook: Playbook, estate: Estate) -> World:
-    stated = session.desired(playbook, estate).stated
-    return World(session.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))

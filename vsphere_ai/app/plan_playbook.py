@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.open_runs import announce
-from vsphere_ai.app.outputs import planned_outputs
 from vsphere_ai.app.read_estate import read_for
+from vsphere_ai.app.references import load
 from vsphere_ai.app.results import exit_code_of
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import live
 from vsphere_ai.language import playbook as playbooks
@@ -86,7 +87,7 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
 
     Problems are part of the plan; `InputError` when the playbook or the inventory is wrong.
     """
-    playbook = load(request.playbook)
+    playbook = load(request.playbook, request.estate, emit)
     with open_session(request.estate, playbook, emit) as session:
         announce(session, emit)
         made, estate = make_plan(session, playbook)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark, ignore
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs
 from vsphere_ai.language.play import Playbook, TargetPlan
@@ -35,7 +36,7 @@ class ReadRequest:
 
 def read(request: ReadRequest, emit: Emit = ignore) -> Estate:
     """Read an estate: facts of datacenters, hosts and VMs by reference. Changes nothing."""
-    playbook = load(request.playbook) if request.playbook else None
+    playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
         return read_for(session, playbook) if playbook else read_everything(session)
 

@@ -10,8 +10,9 @@ from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
 from vsphere_ai.app.approval import Confirm, no_confirmation
 from vsphere_ai.app.destroy_sets import forced
 from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.references import load
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.session import EstateRequest, load
+from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
@@ -42,7 +43,7 @@ def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
 
     What `apply` raises; `UsageError` for a VM that no play of the playbook makes.
     """
-    playbook = _replacing(load(request.playbook), request.vms)
+    playbook = _replacing(load(request.playbook, request.estate, emit), request.vms)
     names = ", ".join(request.vms)
     given = ApplyRequest(
         request.playbook,

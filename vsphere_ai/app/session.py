@@ -16,7 +16,6 @@ from vsphere_ai.app.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language import playbook as playbooks
-from vsphere_ai.language.document import require
 from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import narrow
@@ -24,7 +23,6 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import may_accelerate
-from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.sets.host_choice import with_hosts
@@ -220,12 +218,6 @@ def open_session(estate: EstateRequest, playbook: Playbook | None = None, emit: 
     session = Session(find_inventory(estate.inventory), playbook, estate, emit)
     emit(SessionOpened(session.close))
     return session
-
-
-def load(path: Path) -> Playbook:
-    """Load a playbook with every kind there is; `UsageError` when there is no such file."""
-    require(path, "playbook")
-    return playbooks.load_playbook(path, kinds())
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:

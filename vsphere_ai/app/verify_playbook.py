@@ -8,8 +8,9 @@ from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
+from vsphere_ai.app.references import load
 from vsphere_ai.app.results import exit_code_of
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.planning.planner import Item, Plan
 
@@ -51,6 +52,6 @@ class VerifyResult:
 
 def verify(request: VerifyRequest, emit: Emit = ignore) -> VerifyResult:
     """Compare an estate with a playbook. Changes nothing."""
-    playbook = load(request.playbook)
+    playbook = load(request.playbook, request.estate, emit)
     with open_session(request.estate, playbook, emit) as session:
         return VerifyResult(make_plan(session, playbook)[0])

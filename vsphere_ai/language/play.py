@@ -183,6 +183,17 @@ class Output:
 
 
 @dataclass(frozen=True)
+class ResolvedReference:
+    """A reference as it is written, the other playbook (absolute path) and its output, the value, and the place."""
+
+    text: str
+    file: str
+    output: str
+    value: str | int | float | bool | tuple[str | int | float | bool, ...]
+    mark: Place
+
+
+@dataclass(frozen=True)
 class Playbook:
     """A playbook that was read. `digest` is the SHA-256 of its text, `text` that text, if it is at hand."""
 
@@ -192,6 +203,8 @@ class Playbook:
     text: str = field(default="", repr=False, compare=False)
     outputs: tuple[Output, ...] = ()
     """What it gives to others; a saved plan does not keep them."""
+    references: tuple[ResolvedReference, ...] = ()
+    """What it takes from others, with the values that it was read with."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +240,11 @@ def stated_of(desired: Mapping[Target, TargetPlan]) -> Mapping[tuple[str, str], 
 
 
 @cache
+def _references() -> TypeAdapter[tuple[ResolvedReference, ...]]:
+    return TypeAdapter(tuple[ResolvedReference, ...])
+
+
+@cache
 def _saved() -> TypeAdapter[tuple[Play, ...]]:
     return TypeAdapter(tuple[Play, ...])
 
@@ -234,7 +252,10 @@ def _saved() -> TypeAdapter[tuple[Play, ...]]:
 def to_document(playbook: Playbook) -> dict[str, JsonValue]:
     """Return a playbook as plain JSON values, to be kept inside of a saved plan."""
     plays = _saved().dump_python(playbook.plays, mode="json", exclude_unset=True, exclude_none=True)
-    return {"format": FORMAT, "path": playbook.path, "digest": playbook.digest, "plays": plays}
+    saved: dict[str, JsonValue] = {"format": FORMAT, "path": playbook.path, "digest": playbook.digest, "plays": plays}
+    if playbook.references:
+        saved["references"] = _references().dump_python(playbook.references, mode="json")
+    return saved
 
 
 def from_document(document: Mapping[str, JsonValue], kinds: Kinds) -> Playbook:
@@ -246,7 +267,8 @@ def from_document(document: Mapping[str, JsonValue], kinds: Kinds) -> Playbook:
         for play in plays:
             if any(stated.state.target != play.target for stated in play.states):
                 raise ValueError(f"it has settings that are not of a {play.target}")
-        return Playbook(str(document["path"]), str(document["digest"]), plays)
+        references = _references().validate_json(json.dumps(document.get("references", [])))
+        return Playbook(str(document["path"]), str(document["digest"]), plays, references=references)
     except RecursionError:
         reason = "it is nested too deeply"
     except ValidationError as error:

@@ -17,6 +17,7 @@ from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.output import KEY, is_outputs, read_outputs, sets_of
 from vsphere_ai.language.patterns import PatternError, members, parse
 from vsphere_ai.language.play import Desired, Kinds, Options, Output, Play, Playbook, Power, Rolling, Stated, TargetPlan
+from vsphere_ai.language.reference import Resolve, resolved, unresolved
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
 from vsphere_ai.model.facts import Estate
@@ -32,10 +33,13 @@ MOST_SPARE = 64
 Opts = TypeVar("Opts", bound=Options)
 
 
-def load_playbook(path: Path, kinds: Kinds) -> Playbook:
-    """Read a playbook whose plays may use `kinds`; `InputError` with every fault in it."""
+def load_playbook(path: Path, kinds: Kinds, resolve: Resolve = unresolved) -> Playbook:
+    """Read a playbook whose plays may use `kinds`; `InputError` with every fault in it.
+
+    `resolve` gives the values of references to outputs of other playbooks.
+    """
     faults = Faults()
-    document = load(path, faults)
+    document = resolved(load(path, faults), resolve, faults)
     reader = _Reader(document, kinds, faults)
     plays = reader.plays()
     outputs = reader.outputs(plays)

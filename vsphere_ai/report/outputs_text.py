@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.model.text import safe
 from vsphere_ai.sets.outputs import OutputItem, OutputValue, Scalar
 
 
@@ -40,7 +40,9 @@ def problems_text(outputs: Sequence[OutputValue]) -> str:
 
 def reasons_text(outputs: Sequence[OutputValue]) -> str:
     """Return why parts of outputs are not known."""
-    return "".join(f"note: {each.name}: {safe(reason)}\n" for each in outputs for reason in each.reasons)
+    return "".join(
+        f"note: {each.name}: {safe(reason)}\n" for each in outputs for reason in each.reasons if not each.problems
+    )
 
 
 def env_text(outputs: Sequence[OutputValue]) -> str:
@@ -86,7 +88,7 @@ def _plain(value: Scalar | tuple[Scalar | None, ...] | None) -> JsonValue:
 
 
 def _shown(item: OutputItem) -> str:
-    return f"({safe(item.reason)})" if item.value is None else escaped(_text(item.value))
+    return f"({safe(item.reason)})" if item.value is None else safe(_text(item.value))
 
 
 def _joined(output: OutputValue) -> str:
