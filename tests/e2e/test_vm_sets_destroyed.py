@@ -267,3 +267,27 @@ def test_a_vm_that_was_powered_on_again_is_shut_down_first(known, cli, monkeypat
     assert cli("resume") == 0, cli.out + cli.err
     assert destroyed(known) == ["train-02"]
     assert len(known.addresses()) == len(known.held) - 1
+
+
+def test_a_disk_of_another_vm_keeps_a_member_from_being_destroyed(known, cli):
+    soap = known.client
+    soap.wait(soap.vm("other-01").PowerOffVM_Task())
+    device = soap.vim.vm.device
+    theirs = next(d for d in soap.vm("other-01").config.hardware.device if isinstance(d, device.VirtualDisk))
+    backing = device.VirtualDisk.FlatVer2BackingInfo(fileName=theirs.backing.fileName, diskMode="persistent")
+    disk = device.VirtualDisk(key=-1, controllerKey=1000, unitNumber=5, capacityInKB=theirs.capacityInKB)
+    disk.backing = backing
+    change = device.VirtualDeviceSpec(operation="add", device=disk)
+    soap.wait(soap.vm("train-02").ReconfigVM_Task(soap.vim.vm.ConfigSpec(deviceChange=[change])))
+    assert known("destroy", "train", "--yes", "--destroy", 2) == 1
+    assert "[vm_set.foreign-disk]" in cli.out
+    assert theirs.backing.fileName in cli.out
+    assert destroyed(known) == []
+    attached = soap.vm("train-02").config.hardware.device
+    own = next(d for d in attached if isinstance(d, device.VirtualDisk) and d.backing.fileName == backing.fileName)
+    change = device.VirtualDeviceSpec(operation="remove", device=own)
+    soap.wait(soap.vm("train-02").ReconfigVM_Task(soap.vim.vm.ConfigSpec(deviceChange=[change])))
+    assert known("destroy", "train", "--yes", "--destroy", 2) == 0
+    gone = {disk for e in known.ledger(call="Destroy_Task") for disk in e["detail"].get("disks", ())}
+    assert gone
+    assert theirs.backing.fileName not in gone
