@@ -18,6 +18,7 @@ from vsphere_ai.model.steps import (
     StartSsh,
     StopSsh,
 )
+from vsphere_ai.model.vm_sets import is_planned_ref
 from vsphere_ai.planning.windows import SSH_SERVICE
 from vsphere_ai.security.redaction import untrusted
 
@@ -219,3 +220,15 @@ class Lifecycles:
         self._context.task(vm, "PowerOnVM_Task", {"host": host} if host else {}, say)
         if not self.runs(vm):
             raise StepFailed(f"{vm.name} was powered on, and is off again", "look at its events in the vSphere Client")
+        if is_planned_ref(vm.ref):
+            self._report_host(vm)
+
+    def _report_host(self, vm: Target) -> None:
+        """Say where a VM of a set runs, where that is not the host of the plan: it is not moved back."""
+        planned = self._context.hosts.get(vm.ref)
+        now = str(self._context.read(vm, "runtime.host").get("runtime.host") or "")
+        if planned and now and now != planned:
+            found = self._context.vcenter.read_objects([now, planned], {"HostSystem": ("name",)})
+            there, wanted = (found[ref].name if ref in found else ref for ref in (now, planned))
+            moved = f"{vm.name} runs on {there}, not on {wanted} as planned: DRS or another user moved it"
+            self._context.notice(f"{moved}; it stays there, and the next plan counts it there")
