@@ -29,9 +29,23 @@ for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark):
     command.add_command(_each)
 
 
+class _Scenario(click.Path):
+    """A scenario file, or the name of one that comes with the package; a file of that name comes first."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from vsphere_ai.lab.scenario_file import shipped
+
+        known = {} if Path(value).exists() else shipped()
+        if value not in known and Path(value).name == str(value) and not Path(value).exists():
+            self.fail(f"there is no file '{value}', and no scenario of that name; there are {', '.join(known)}", param, ctx)
+        return super().convert(known.get(value, value), param, ctx)
+
+
 @command.command()
 @click.option(
-    "--scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A farm described in YAML."
+    "--scenario",
+    type=_Scenario(exists=True, dir_okay=False, path_type=Path),
+    help="A farm described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."

@@ -46,6 +46,12 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
 
+def shipped() -> dict[str, Path]:
+    """Return the scenario files that come with the package, by name."""
+    folder = Path(str(resources.files("vsphere_ai.lab"))) / "scenarios"
+    return {path.stem: path for path in sorted(folder.glob("*.yml"))}
+
+
 def load(path: Path | None = None) -> Scenario:
     """Return the scenario of a file, the default one without a file; raise InputError naming every fault."""
     if path is None:
