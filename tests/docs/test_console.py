@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY = "..."
 STATE = "~/.local/state/vsphere-ai"
+COMMANDS = ("vsphere-ai", "cp", "sed")
 
 
 @dataclass
@@ -113,7 +115,10 @@ class Shell:
 
     def run(self, line: str) -> tuple[int, str]:
         words = shlex.split(line)
-        assert words[0] == "vsphere-ai", f"only vsphere-ai can be carried out here, not {words[0]}"
+        assert words[0] in COMMANDS, f"only {', '.join(COMMANDS)} can be carried out here, not {words[0]}"
+        if words[0] != COMMANDS[0]:
+            took = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False)
+            return took.returncode, took.stdout + took.stderr
         done = prefork.run(
             [sys.executable, "-m", "vsphere_ai", *words[1:]],
             cwd=self.folder,

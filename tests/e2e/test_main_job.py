@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from support.places import PLAYBOOKS
+from support.places import PLAYBOOKS, SET_PLAYBOOKS
 
 pytestmark = pytest.mark.lab
-EXAMPLES = sorted(PLAYBOOKS.glob("*.yml"))
+EXAMPLES = sorted({*PLAYBOOKS.glob("*.yml")} - {*SET_PLAYBOOKS})
 REBOOTS = ("esxcli system shutdown reboot", "reboot", "RebootHost_Task")
 
 

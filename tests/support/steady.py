@@ -20,11 +20,14 @@ VOLATILE = (
     (re.compile(r"(?<=clock is )\d\.\d s (?:ahead of|behind)"), "0.0 s ahead of"),
     (re.compile(r"(?m)^(  ok    (?:Python|[a-z][\w]*)) \d+(?:\.\d+)+"), r"\1 1.2.3"),
     (re.compile(r"00:50:56:[89ab][0-9a-f](:[0-9a-f]{2}){2}"), "00:50:56:00:00:01"),  # vCenter's own range
+    (re.compile(r"(?m)(?<= \()[0-9a-f]{8}(?=\)$)"), "01234567"),  # what a guest is given, with MAC addresses
     (re.compile(r"SHA256:[\w+/]{43}"), "SHA256:0123"),
     (re.compile(r"\btask-\d+"), "task-1"),
     (re.compile(r"(?<=process )\d+"), "1234"),
 )
 """Patterns and what stands for them: digests, runs, clocks, durations, the port and the processes of the lab."""
+OF_SETS = re.compile(r"00:50:56:(?!00:00)[0-3][0-9a-f](:[0-9a-f]{2}){2}")
+"""MAC addresses of sets, which follow from the vCenter: the first one in a text is 1, and so on."""
 
 
 def steady(text, folders=()):
@@ -34,4 +37,6 @@ def steady(text, folders=()):
     text = re.sub(rf"{re.escape(getpass.getuser())}(@| on ){re.escape(socket.gethostname())}", r"ops\1admin-01", text)
     for pattern, stands_for in VOLATILE:
         text = pattern.sub(stands_for, text)
+    numbers: dict[str, int] = {}
+    text = OF_SETS.sub(lambda mac: f"00:50:56:10:00:{numbers.setdefault(mac[0], len(numbers) + 1):02x}", text)
     return [line.rstrip() for line in text.splitlines()]

@@ -29,22 +29,22 @@ for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark):
     command.add_command(_each)
 
 
-class _Scenario(click.Path):
-    """A scenario file, or the name of one that comes with the package; a file of that name comes first."""
+def _scenario(_context: click.Context, _param: click.Parameter, given: str | None) -> Path | None:
+    """Return the scenario file that is named: a file, or one that comes with the package."""
+    from vsphere_ai.lab.scenario_file import shipped
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from vsphere_ai.lab.scenario_file import shipped
-
-        known = {} if Path(value).exists() else shipped()
-        if value not in known and Path(value).name == str(value) and not Path(value).exists():
-            self.fail(f"there is no file '{value}', and no scenario of that name; there are {', '.join(known)}", param, ctx)
-        return super().convert(known.get(value, value), param, ctx)
+    if given is None or Path(given).is_file():
+        return Path(given) if given else None
+    if given not in (known := shipped()):
+        raise click.BadParameter(f"there is no file '{given}', and no such scenario; there are {', '.join(known)}")
+    return known[given]
 
 
 @command.command()
 @click.option(
     "--scenario",
-    type=_Scenario(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE|NAME",
+    callback=_scenario,
     help="A farm described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
 )
 @click.option(

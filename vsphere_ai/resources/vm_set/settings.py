@@ -60,7 +60,7 @@ class SetNic(Settings):
     def __str__(self) -> str:
         rail = f"rail {self.rail}" if self.rail is not None else ""
         more = (self.role or "", rail, f"MTU {self.mtu}" if self.mtu else "", "primary" if self.primary else "")
-        words = ", ".join(filter(None, (*more, f"of {', '.join(self.addresses)}" if self.addresses else "DHCP")))
+        words = ", ".join(filter(None, (*more, f"addresses {', '.join(self.addresses)}" if self.addresses else "DHCP")))
         return f"{self.name}: {self.type} on {self.port_group} ({words})"
 
 
