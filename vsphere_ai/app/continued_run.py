@@ -19,6 +19,7 @@ from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.steps import PowerOff
+from vsphere_ai.model.vm_sets import is_planned_ref
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.resume import gone
 from vsphere_ai.runs.history import look, successor
@@ -65,6 +66,13 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     _forget_gone(context, record)
     unreachable = quiesce(context, Executor(context), record, emit)
     approved = Approved.model_validate(record.documents.approved)
+    session.approved_hosts = {
+        i.target.ref: str(c.after)
+        for i in approved.items
+        if is_planned_ref(i.target.ref)
+        for c in i.changes
+        if c.field == "host"
+    }
     looks = {f.host.ref for f in approved.impact.found if f.mig}
     plan, estate, resumed = plan_again(session, playbook, record.pending(), looks)
     kept = {*resumed.true, *resumed.unclear, *unreachable, *_still_shutting_down(record, plan)}

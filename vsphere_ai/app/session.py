@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,6 +66,8 @@ class Session:
         self.emit, self.stop = emit, Stop()
         self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
         self.locks: Hold | None = None
+        self.approved_hosts: Mapping[str, str] = {}
+        """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
 
     def progress(self, line: str) -> None:
@@ -169,7 +171,7 @@ class Session:
         """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them."""
         plays = self.set_plays(playbook)
         wanted = self.desired(playbook, estate) if plays else Desired()
-        moved = with_hosts(plays, wanted, with_faults(plays, estate))
+        moved = with_hosts(plays, wanted, with_faults(plays, estate), self.approved_hosts)
         if moved is not estate and any(pool.affinity.hosts for pool in self.inventory.pools.values()):
             moved = addressed_again(plays, moved, self._book)
         if plays:  # what is wanted of a VM does not depend on its host

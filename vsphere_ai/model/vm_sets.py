@@ -21,6 +21,8 @@ MOID = "moid"
 """What the facts of a member that is there have beside those read: the managed object id of the VM."""
 PREFIX = "vsphere-ai."
 """Begins the advanced settings of a mark; not ``guestinfo.``, so that no guest can write them (unverified)."""
+GENERATIONS = 4
+"""Instance UUIDs of one member: another one each time that it is replaced, then the first one again."""
 _NAMESPACE = uuid.UUID("6f1c0d5a-3b0e-5d53-9a3f-6d1f7f1a2c11")
 _MAC_NUMBERS = 1 << 22
 _PLANNED = re.compile(r"VirtualMachine:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -30,8 +30,13 @@ LOCKED, RESERVED = "config.memoryReservationLockedToMax", "config.memoryAllocati
 HOST_MEMORY = "hardware.memorySize"
 
 
-def with_hosts(plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate) -> Estate:
-    """Return an estate with sets in which each new member is on a host on which the plan as a whole has room for it."""
+def with_hosts(
+    plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate, approved: Mapping[str, str] | None = None
+) -> Estate:
+    """Return an estate with sets in which each new member is on a host on which the plan as a whole has room for it.
+
+    `approved`: reference of a member -> name of its host in the plan of a run that goes on; it keeps that if it can.
+    """
     new = tuple(m for m in members_of(estate) if not (m.exists or m.leaving or m.faults))
     refs = {m.ref for m in new}
     wanted = {t.ref: p for t, p in desired.items() if t.ref in refs}
@@ -39,14 +44,14 @@ def with_hosts(plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate) -
         return estate
     view = view_as_planned({t: p for t, p in desired.items() if t.ref not in refs}, estate, kinds())
     view = replace(view, stated=stated_of(desired))
-    named = {each.wanted.name: each for each in plays}
+    named, before = {each.wanted.name: each for each in plays}, approved or {}
     groups: dict[tuple[object, ...], list[Member]] = {}
     for member in (m for m in new if m.ref in wanted):
         implied = {s.kind for s in named[member.set].kind.implied(member)}
         said = tuple(id(s) for s in wanted[member.ref].states if s.kind not in implied)
-        groups.setdefault((member.set, member.place, said), []).append(member)
+        groups.setdefault((member.set, member.place, said, before.get(member.ref, "")), []).append(member)
     running = will_run(estate, desired) - refs
-    alike = [_Alike.of(view, named[own[0].set].wanted, own) for own in groups.values()]
+    alike = [_Alike.of(view, named[o[0].set].wanted, o, before.get(o[0].ref, "")) for o in groups.values()]
     chooser = _chooser(view, alike, running, max((p.spare_hosts for p in desired.values()), default=0))
     return _moved(estate, _chosen(chooser, alike, {h.name: h for h in estate.hosts}))
 
@@ -69,8 +74,8 @@ class _Alike:
     unfit: Mapping[str, str]
 
     @classmethod
-    def of(cls, view: View, wanted: WantedSet, members: Sequence[Member]) -> _Alike:
-        """Return what VMs need, as the first of them does."""
+    def of(cls, view: View, wanted: WantedSet, members: Sequence[Member], approved: str) -> _Alike:
+        """Return what VMs need, as the first of them does; on the approved host where there is one that fits."""
         member = members[0]
         vm, facts = Target("vm", member.name, member.ref), view.facts(member.ref)
         states = [s for _, s in device_states(view, member.ref)]
@@ -94,6 +99,7 @@ class _Alike:
             if why := next(filter(None, reasons), ""):
                 unfit[host.name] = why
         fit = frozenset(h.name for h in hosts if h.name not in unfit)
+        fit = frozenset({approved}) & fit or fit
         return cls(members, Need(member.ref, member.set, fit, profiles, memory, claims, apart), unfit)
 
 

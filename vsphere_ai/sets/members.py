@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
 from vsphere_ai.model.facts import Estate, Facts, grouped
-from vsphere_ai.model.vm_sets import Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
+from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 
-GENERATIONS = 4
-"""Instance UUIDs of one member: another one each time that it is replaced, then the first one again."""
 MOST_MEMBERS = 4096
 """Members of a set that are looked for."""
 UUID = "config.instanceUuid"
@@ -106,13 +105,19 @@ def _leaving(play: SetPlay, estate: Estate, index: int, generation: int, name: s
 
 
 def _there(play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts]) -> Iterator[tuple[int, tuple[int, Facts]]]:
-    """Yield the members that are there: place, generation and facts."""
+    """Yield the members that are there: place, generation and facts; the latest generation last."""
     last = max((*play.names, 0)) + MOST_MEMBERS
-    for generation in range(1, GENERATIONS + 1):
-        for index in range(1, last + 1):
-            facts = by_uuid.get(instance_uuid(estate.about.instance, play.wanted.name, index, generation))
-            if facts is not None:
-                yield index, (generation, facts)
+    known = _identities(estate.about.instance, play.wanted.name, last)
+    found = ((known[uuid], facts) for uuid, facts in by_uuid.items() if uuid in known)
+    for (generation, index), facts in sorted(found, key=lambda each: each[0]):
+        yield index, (generation, facts)
+
+
+@lru_cache(maxsize=64)
+def _identities(vcenter: str, name: str, last: int) -> Mapping[str, tuple[int, int]]:
+    """Return the generation and place of every instance UUID that a member of a set may have."""
+    places = ((generation, index) for generation in range(1, GENERATIONS + 1) for index in range(1, last + 1))
+    return {instance_uuid(vcenter, name, index, generation): (generation, index) for generation, index in places}
 
 
 def _with_faults(member: Member, facts: Facts) -> Member:

@@ -252,7 +252,7 @@ class Executor:
             case GuestReady():
                 self._life.ready(step, say)
             case WriteLeases():
-                leases.write(self._context, step)
+                leases.write(self._context, step, say)
             case ClusterRules():
                 cluster_rules.apply(self._context, step, say)
             case Reconfigure():

@@ -6,17 +6,23 @@ import hashlib
 import time
 from dataclasses import replace
 
-from vsphere_ai.addresses.holding import Ledger
+from vsphere_ai.addresses.holding import Holding, Ledger
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.errors import Conflict, Locked
-from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.model.steps import WriteLeases
+from vsphere_ai.model.vm_sets import GENERATIONS, instance_uuid
 
 NOW = -1
 """Time of a release in a plan: when it is written."""
+LONGEST_CLONE = 1800.0
+"""Seconds that clones under way are waited for before addresses are released."""
+CLONE = ".clone"
+"""End of the `descriptionId`, in lower case, of a task of CloneVM_Task (``VirtualMachine.clone``)."""
+_UUID = "config.instanceUuid"
 
 
-def write(context: Context, step: WriteLeases) -> None:
+def write(context: Context, step: WriteLeases, say: Say) -> None:
     """Write the ledger and read it back; `Conflict` where it was changed since planning."""
     from vsphere_ai.connect import address_ledger
 
@@ -29,8 +35,52 @@ def write(context: Context, step: WriteLeases) -> None:
     lock = context.lock()
     if lock is None:
         raise Locked("leases are only written under the lock in vCenter", "apply with --lock vcenter", rule="lock.none")
+    _require_gone(context, read_ledger(stored.text), read_ledger(step.text), say)
     context.give_back(read_ledger(stored.text), read_ledger(step.text))
     address_ledger.write_text(lock, stored, ledger_text(_at(read_ledger(step.text), int(time.time()))))
+
+
+def _require_gone(context: Context, before: Ledger, after: Ledger, say: Say) -> None:
+    """Raise `Conflict` where a VM is there, or may yet come, whose addresses are to be released.
+
+    A run that was killed may have left a clone under way, and no plan sees a VM before its clone has ended.
+    """
+    vcenter = context.vcenter.about.instance
+    members = {
+        instance_uuid(vcenter, nic.set, index, generation): f"number {index} of the set {nic.set}"
+        for nic, holding in before.holdings.items()
+        for index in range(after.holdings.get(nic, Holding()).count + 1, holding.count + 1)
+        for generation in range(1, GENERATIONS + 1)
+    }
+    if not members:
+        return
+    for waited in polling(LONGEST_CLONE, fastest=0.5, slowest=5.0):
+        busy = _clones(context)
+        if not busy:
+            break
+        say(f"{busy[0].partition(':')[2]} still makes a VM, {waited:.0f} s")
+    else:
+        words = f"{busy[0].partition(':')[2]} still makes a VM, which may be one whose addresses are to be released"
+        raise Conflict(f"{words}; nothing was released", "plan again once it has ended", rule="leases.in-use")
+    there = context.vcenter.read({"VirtualMachine": ("name", _UUID)})
+    found = [f"{f.name} ({members[f.get(_UUID)]})" for f in there.values() if f.get(_UUID) in members]
+    if found:
+        words = f"{', '.join(sorted(found)[:5])} came to be since planning, with addresses that were to be released"
+        raise Conflict(f"{words}; nothing was released", "plan again", rule="leases.in-use")
+
+
+def _clones(context: Context) -> tuple[str, ...]:
+    """Return the tasks, of whatever user, that make VMs now."""
+    manager = context.vcenter.service("taskManager")
+    facts = context.vcenter.read_objects([manager], {"TaskManager": ("recentTask",)}).get(manager) if manager else None
+    refs = [str(ref) for ref in (facts.get("recentTask") if facts else None) or ()]
+    found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
+    return tuple(
+        ref
+        for ref, task in found.items()
+        if str(task.get("info.descriptionId", "")).lower().endswith(CLONE)
+        and task.get("info.state") in ("queued", "running")
+    )
 
 
 def is_written(context: Context, step: WriteLeases) -> bool:
