@@ -25,7 +25,7 @@ def apply(context: Context, step: ClusterRules, say: Say) -> None:
     context.task(cluster, "ReconfigureComputeResource_Task", {"spec": spec, "modify": True}, say)
     if _left(context, step, _config(context, step)):
         words = f"the rules of the set {step.wanted.set} are not as they were sent"
-        raise StepFailed(words, "look at Configure > VM/Host Rules of the cluster", rule="vm_set.rules")
+        raise StepFailed(words, "look at Configure > VM/Host Rules of the cluster", rule="cluster.rules")
 
 
 def is_applied(context: Context, step: ClusterRules) -> bool:
