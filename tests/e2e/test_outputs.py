@@ -63,6 +63,7 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
     assert not cli.out
 
     assert sets("apply", playbook, "--yes") == 0
+    assert all(address in cli.out.partition("OUTPUTS")[2] for address in planned["nodes"])
     now = sets.values("output", "-f", playbook)
     assert (sets.code, now) == (0, {**planned, "moid": now["moid"]})
     assert now["moid"].startswith("vm-")

@@ -17,6 +17,7 @@ from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.document import require
 from vsphere_ai.language.play import Playbook, from_document
@@ -99,7 +100,8 @@ def _apply(
         plan = checked(session, plan, estate)
         confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
-        proposal = Proposal(plan, digest, confirmed, session.left_out(playbook, estate), others)
+        outputs = planned_outputs(session, playbook, estate)
+        proposal = Proposal(plan, digest, confirmed, session.left_out(playbook, estate), others, outputs=outputs)
         if not approve(proposal, request.confirm, emit, request.destroy):
             return RunResult(plan, proposal.exit_code, open_runs=others)
         origin = Origin(request.title or str(request.what), locks, reports_open_runs=True)

@@ -50,7 +50,9 @@ def output(request: OutputRequest, emit: Emit = ignore) -> OutputResult:
     chosen = _chosen(playbook, request.name)
     with open_session(request.estate, playbook, emit) as session:
         found, estate = observed_outputs(session, playbook, chosen)
-        about = session.vcenter.about
+        about, vcenter = session.vcenter.about, session.settings.name
+    if request.name and not found:
+        raise UsageError(f"the VMs of '{request.name}' are not in {vcenter}", "choose their vCenter with --vcenter")
     report_malformed(estate, emit)
     return OutputResult(about, playbook.path, found)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vsphere_ai.execution.outcome import Run
     from vsphere_ai.model.state import Problem, Target
     from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.sets.outputs import OutputValue
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Proposal:
     """A plan that is to be carried out. `digest` is its SHA-256, `confirmed`: nothing is asked any more.
 
     `excluded` are targets that the limit leaves out of the playbook; `open_runs` says what earlier runs have left.
+    `outputs` are those of the playbook as they will be.
     `may_go` are references of the VMs whose destruction was confirmed already, by the run that is continued.
     """
 
@@ -26,6 +28,7 @@ class Proposal:
     excluded: Collection[Target] = ()
     open_runs: Sequence[str] = ()
     may_go: Collection[str] = ()
+    outputs: Sequence[OutputValue] = ()
 
     @property
     def destroys(self) -> int:

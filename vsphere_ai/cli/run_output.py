@@ -91,7 +91,8 @@ class RunOutput:
             for text in item.stays:
                 streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
         if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
-            click.echo(colour(plan_text(plan, proposal.digest, width(), left_out=proposal.excluded)), err=json)
+            shown = plan_text(plan, proposal.digest, width(), left_out=proposal.excluded, outputs=proposal.outputs)
+            click.echo(colour(shown), err=json)
         if plan.problems:
             self._nothing_done(replace(proposal, open_runs=()))
         elif not plan.steps:
