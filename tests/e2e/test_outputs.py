@@ -44,6 +44,7 @@ class Sets:
     def values(self, command, *more):
         """The values of the outputs as JSON; `found` has all of them, `rules` what stands against which VM."""
         self.code = self(command, *more, "--format", "json")
+        assert self.cli.out, self.cli.err
         self.found = json.loads(self.cli.out)["outputs"]
         self.rules = {(p["vm"], p["rule"]) for o in self.found.values() for p in o["problems"]}
         return {name: each["value"] for name, each in self.found.items()}

@@ -29,6 +29,8 @@ from vsphere_ai.resources.playbook_files import ReadsFiles
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
 MOST_SPARE = 64
+MOST_AT_ONCE = 50
+"""Names that are looked up in one go: a pattern has a limit."""
 
 Opts = TypeVar("Opts", bound=Options)
 
@@ -141,12 +143,21 @@ def _targets(
         refs = {t.ref for t in play.targets}
         return tuple(t for t in estate.targets(play.target) if t.ref in refs)
     try:
-        return select(play.pattern, play.target, inventory, estate, mark=play.pattern_mark)
+        chosen = [select(p, play.target, inventory, estate, mark=play.pattern_mark) for p in _patterns(play)]
+        return tuple(dict.fromkeys(t for each in chosen for t in each))
     except InputError as error:
         for found in error.diagnostics:
             text = found.excerpt or (excerpt(playbook.text, found.mark) if found.mark == play.pattern_mark else "")
             faults.add(found.mark, found.message, found.help, excerpt=text)
         return ()
+
+
+def _patterns(play: Play) -> list[str]:
+    """Return the patterns of a play; of one that makes VMs their names, as what it takes out need not be there."""
+    if not any(isinstance(stated.state, MakesVms) for stated in play.states):
+        return [play.pattern]
+    names = list(members(play.pattern).values())
+    return [",".join(names[at : at + MOST_AT_ONCE]) for at in range(0, len(names), MOST_AT_ONCE)]
 
 
 def _place_of(play: Play, what: str) -> Mark:
