@@ -59,3 +59,13 @@ def test_pools_without_room_refuse_the_whole_set(sets):
 def test_a_nic_with_dhcp_is_waited_for(sets):
     sets.applied(play("train-01", cards=("{name: mgmt, port_group: dvpg-dhcp}",)))
     assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 1
+
+
+def test_a_rollback_names_the_vms_that_stay(sets, cli):
+    sets.applied(play("train-01", nics=1))
+    cli("runs")
+    run = cli.out.split()[0]
+    before = set(sets.vms())
+    assert sets("rollback", run, "--yes") == 0, cli.out + cli.err
+    assert "train-01 stays" in cli.text("rollback.stays")
+    assert set(sets.vms()) == before

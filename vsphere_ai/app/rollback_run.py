@@ -15,6 +15,7 @@ from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
+from vsphere_ai.model.vm_sets import is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
 from vsphere_ai.planning.rollback import with_not_reverted
 from vsphere_ai.resources import kinds
@@ -22,6 +23,8 @@ from vsphere_ai.runs import history, journal
 
 if TYPE_CHECKING:
     from vsphere_ai.app.run_changes import Changes
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.planning.document import ItemDocument
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode
 
@@ -54,6 +57,7 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         planned, gone = plan_from(session, record, run_changes.to_put_back(playbook, mine, others), emit)
         tried = [i for i in Approved.model_validate(record.documents.approved).items if mine.tried(i.target, i.kind)]
         plan = with_not_reverted(planned.plan, tried, planned.estate, kinds())
+        _report_vms(session, tried, emit)
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
         if not approve(Proposal(plan, digest(plan), request.yes), request.confirm, emit):
@@ -62,6 +66,18 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
             return RunResult(plan, int(bool(gone)), gone=gone)
         origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)
         return carry_out(session, Planned(planned.playbook, plan, planned.estate), origin, emit)
+
+
+def _report_vms(session: Session, tried: Sequence[ItemDocument], emit: Emit) -> None:
+    """Name the VMs that the run made or destroyed: a rollback makes none and destroys none."""
+    names = {i.target.ref: i.target.name for i in tried if is_planned_ref(i.target.ref)}
+    there = session.vcenter.read_objects(sorted(names), {"VirtualMachine": ("name",)}) if names else {}
+    for ref, name in sorted(names.items(), key=lambda each: each[1]):
+        if ref in there:
+            text = f"{name} stays: a rollback destroys no VM of a set; use vsphere-ai destroy, or shorten the range"
+        else:
+            text = f"{name} stays destroyed: a rollback makes no VM of a set; apply its playbook to make it anew"
+        emit(Remark("rollback.stays", text))
 
 
 def _report_shared_changes(plan: Plan, mine: Changes, others: Sequence[Changes], emit: Emit) -> None:

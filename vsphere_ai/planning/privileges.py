@@ -52,6 +52,8 @@ UNSTATED: Mapping[str, str] = {
     # for a VM that runs; one that is off takes Resource.ColdMigrate, and is never moved
     "MigrateVM_Task": "Resource.HotMigrate",
     # stated by the API reference, not by the type table
+    "CloneVM_Task": "VirtualMachine.Provisioning.Clone",
+    "SetField": "Global.SetCustomField",
     "AddVirtualNic": "Host.Config.Network",
     "UpdateVirtualNic": "Host.Config.Network",
     # depends on what is set; members and policies take other privileges (DistributedVirtualSwitch, API reference)
