@@ -48,6 +48,17 @@ def test_an_example_converges_and_leaves_nothing_behind(training, cli, playbook)
     assert sets.addresses() == {}
 
 
+def test_an_inventory_without_the_pools_of_a_set_is_refused(training, cli, tmp_path):
+    playbook, other = SET_PLAYBOOKS[1], tmp_path / "other.yml"
+    other.write_text("lab: true\npools: {new: {subnet: 10.99.0.0/24, default: true}}\n", "utf-8")
+    assert cli("apply", playbook, "-i", POOLS, "--yes") == 0, cli.out + cli.err
+    found = cli.plan(playbook, "-i", other)["problems"]
+    assert {p["rule"] for p in found} >= {"addresses.out-of-range", "vm_set.rebuild"}
+    changed = [p["message"] for p in found if p["rule"] == "vm_set.rebuild" and "10.20.0." in p["message"]]
+    assert len(changed) == 2
+    assert not any(mark in text for text in changed for mark in "{}'")
+
+
 def test_a_scenario_is_named_or_is_a_file(cli):
     assert cli("lab", "up", "--scenario", "missing") == 64
     assert "default, training" in cli.err

@@ -100,8 +100,8 @@ def test_what_is_no_set_is_refused(two, cli):
 POINTS = [
     r"train-02 +\[\d+/\d+\] shut down",
     r"train-02 +\[\d+/\d+\] shut down.* done",
-    r"train-01 +\[\d+/\d+\] destroy it",
-    r"train-02 +\[\d+/\d+\] destroy it.* done",
+    r"train-01 +\[\d+/\d+\] destroy,",
+    r"train-02 +\[\d+/\d+\] destroy,.* done",
     r"DC0 +\[\d+/\d+\] release the addresses",
     r"DC0 +\[\d+/\d+\] release the addresses.* done",
 ]
@@ -163,8 +163,8 @@ def test_a_vm_is_replaced_by_one_with_the_same_addresses(known, cli):
 
 
 AT = [
-    r"generation 1\) +\[\d+/\d+\] destroy it",
-    r"generation 1\) +\[\d+/\d+\] destroy it.* done",
+    r"generation 1\) +\[\d+/\d+\] destroy,",
+    r"generation 1\) +\[\d+/\d+\] destroy,.* done",
     r"train-02 +\[\d+/\d+\] clone",
     r"train-02 +\[\d+/\d+\] clone.* done",
     r"train-02 +\[\d+/\d+\] power on",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.estates import ESX1, estate, guest, host, made, vm, wants
@@ -11,6 +12,7 @@ from vsphere_ai.errors import Diagnostic, Mark, OutcomeUnknown, StepFailed
 from vsphere_ai.execution.outcome import Event, Outcome, Run
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Destroy
 from vsphere_ai.report.diagnostics import diagnostics_text
 from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.run_json import event_line, header_line, summary_line
@@ -37,6 +39,15 @@ FAILED = run("done", "failed", "skipped", "skipped", error=StepFailed("no such p
 
 def test_a_good_run():
     assert run_text(GOOD) == "4 of 4 steps done in 4m10s, 1 target read back and found as planned"
+
+
+def test_a_run_that_destroyed_vms_counts_them():
+    gone = Destroy(target=vm(1), summary="destroy", set="train", index=1)
+    outcomes = tuple(Outcome(replace(p, step=gone), "done", 1.0, None, "") for p in PLAN.steps[:2])
+    assert run_text(Run(PLAN, outcomes, 2.0)) == "2 of 2 steps done in 2s, 2 VMs destroyed"
+    both = (*outcomes, Outcome(READ, "done", 1.0, None, ""))
+    end = "1 target read back and found as planned, 2 VMs destroyed"
+    assert run_text(Run(PLAN, both, 2.0)) == f"3 of 3 steps done in 2s, {end}"
 
 
 def test_a_failed_run_says_what_why_and_what_to_do():

@@ -134,7 +134,9 @@ def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> Addres
     """Return why what a NIC holds contradicts the inventory or the playbook of now."""
     own = Ledger({which: ledger.holdings[which]} if which in ledger.holdings else {})
     for _, held, why in out_of_range(own, terms):
-        help = "take the edit of the pool back, or release the addresses first: destroy the VMs of the set"
+        help = (
+            "undo the change of the pool, or name the inventory that has it (-i): VMs of the set have these addresses"
+        )
         return problem(which, "addresses.out-of-range", f"it holds {held.range} of '{held.pool}': {why}", help)
     for held in own.holdings[which].held if nic.pools and own.holdings else ():
         if held.pool not in nic.pools:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from vsphere_ai.errors import VsphereAiError, most_serious
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import AsPlanned
+from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
 
@@ -90,6 +90,11 @@ class Run:
         """Return the targets that were read back and found as planned."""
         done = (o.planned.step for o in self.outcomes if o.state == "done")
         return tuple(sorted(step.target for step in done if isinstance(step, AsPlanned)))
+
+    @property
+    def destroyed(self) -> int:
+        """How many VMs were destroyed, and seen to be gone."""
+        return sum(o.state == "done" and isinstance(o.planned.step, Destroy) for o in self.outcomes)
 
 
 def failures(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:

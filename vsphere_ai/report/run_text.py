@@ -26,11 +26,10 @@ def event_text(event: Event, clock: str, total: int) -> str:
 def run_text(run: Run) -> str:
     """Return what happened: steps done, what was read back, what failed and why, what could not be put back."""
     total = len(run.outcomes)
-    verified = run.verified()
-    lines = [
-        f"{run.count('done')} of {total} steps done in {duration(run.seconds)}, "
-        f"{counted(len(verified), 'target')} read back and found as planned"
-    ]
+    verified = len(run.verified())
+    found = [f"{counted(verified, 'target')} read back and found as planned"] if verified or not run.destroyed else []
+    found += [f"{counted(run.destroyed, 'VM')} destroyed"] if run.destroyed else []
+    lines = [", ".join([f"{run.count('done')} of {total} steps done in {duration(run.seconds)}", *found])]
     for outcome in failures(run.outcomes):
         step, error = outcome.planned.step, outcome.error
         word = "UNKNOWN" if outcome.state == "unknown" else "FAILED"

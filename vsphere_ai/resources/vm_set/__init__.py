@@ -191,7 +191,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 set=member.set,
                 index=member.index,
                 disks=(files := disks_of(view.facts(target.ref))),
-                summary=f"destroy it with {len(files)} disk{'' if len(files) == 1 else 's'}",
+                summary=f"destroy, with {len(files)} disk{'' if len(files) == 1 else 's'}",
             )
             return
         changed = {f.name for f in change.fields}

@@ -71,15 +71,24 @@ def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: V
         yield from destroy_problems(facts)
         return
     for field, words in REBUILD.items():
-        wanted = getattr(state, field)
-        if wanted is not None and wanted != getattr(now, field):
-            text = f"{words} can only change with the VM: it has {getattr(now, field)}, wanted is {wanted}"
+        wanted, has = getattr(state, field), getattr(now, field)
+        if wanted is not None and wanted != has:
+            text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
+            text = f"{text}, wanted is {_differing(wanted, has)}"
             yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
         yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")
     if state.power_state == "off" and now.power_state == "on":
         yield Fault("power-off", "it runs, and the play wants it off", "power it off in the vSphere Client first")
+
+
+def _differing(value: object, other: object) -> str:
+    """Return a value in words; of a mapping, what the other one does not have."""
+    if not isinstance(value, Mapping):
+        return "none" if value is None else str(value)
+    theirs = other if isinstance(other, Mapping) else {}
+    return ", ".join(f"{key} {said}" for key, said in value.items() if theirs.get(key) != said) or "none"
 
 
 def destroy_problems(facts: Facts) -> Iterator[Fault]:
