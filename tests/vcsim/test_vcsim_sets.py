@@ -9,8 +9,9 @@ import pytest
 from vsphere_ai.app.events import ignore
 from vsphere_ai.app.locking import held
 from vsphere_ai.app.plan_playbook import make_plan
+from vsphere_ai.app.references import load
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
-from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.model.vm_sets import mark_of
@@ -69,7 +70,7 @@ class Farm:
 
     def applied(self, *given, **more):
         """Carry a plan out as `apply` does, but for what the rules say of the simulator's old hosts."""
-        playbook = load(self.play(*given, **more))
+        playbook = load(self.play(*given, **more), self.estate)
         with open_session(self.estate, playbook) as session, held(session, "test", None, ignore) as locks:
             plan, estate = make_plan(session, playbook)
             assert {p.rule for p in plan.problems} <= RULES_OF_HOSTS
