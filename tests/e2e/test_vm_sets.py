@@ -69,3 +69,16 @@ def test_a_rollback_names_the_vms_that_stay(sets, cli):
     assert sets("rollback", run, "--yes") == 0, cli.out + cli.err
     assert "train-01 stays" in cli.text("rollback.stays")
     assert set(sets.vms()) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"), [("address-taken", "guest.conflict"), ("gateway-silent", "guest.gateway-silent")]
+)
+def test_what_a_guest_finds_at_its_boot_is_no_success(sets, cli, fault, rule):
+    sets.lab.set_faults(f"- {{on: PowerOnVM_Task, nth: 1, do: {fault}}}")
+    playbook = cli.file(play("train-01", nics=1))
+    assert sets("apply", playbook, "--yes", "--format", "json") == 1
+    assert cli.failed == {("train-01", rule)}
+    sets.lab.clear_faults()
+    assert len(sets.ledger("train-01", "CloneVM_Task")) == 1
+    assert "train-01" in sets.names

@@ -8,13 +8,16 @@ from typing import Any
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
-from vsphere_ai.guests.ready import READY, verdict
+from vsphere_ai.guests.cloud_init import given_network
+from vsphere_ai.guests.netplan import file_text, read_network
+from vsphere_ai.guests.ready import READY, ready_problems, unprobed, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady
 from vsphere_ai.model.vm_sets import Mark, mark_of, settings_of
 
+CONFLICT = "guest.conflict"
 CLONE_TIMEOUT = 7200
 """Seconds that a clone may take; it is never cancelled for being slow."""
 LOST_CLONE = 1800.0
@@ -125,20 +128,36 @@ class VmLife:
             if found.get("runtime.powerState") != "poweredOn":
                 raise NotVerified(f"{step.target.name} is off again", "look at its events, then resume")
             last = why_not_ready(step, found)
+            self._require_network(step, found, booted=not last)
             if not last:
                 return
-            if conflicts := conflicts_of(step, found):
-                raise NotVerified(
-                    f"{step.target.name} has no network as planned: {conflicts}",
-                    "find the other station by its MAC address; the guest has taken the address off",
-                    rule="guest.conflict",
-                )
             say(f"{last}, {waited:.0f} s")
         raise NotVerified(
             f"{step.target.name} is not ready after {step.timeout:.0f} s: {last}",
             "look at the console of the guest; vsphere-ai resume waits for it again",
             rule="guest.not-ready",
         )
+
+    def _require_network(self, step: GuestReady, found: Facts, *, booted: bool) -> None:
+        """Raise `NotVerified` for what the guest itself found wrong with its network; a conflict ends the wait."""
+        settings = settings_of(found)
+        try:
+            said = verdict(settings.get(READY, ""))
+            nics = read_network(file_text(given_network(settings) or {}))
+        except ValueError:
+            return  # not written yet, or not by this tool
+        if said.generation != step.generation:
+            return
+        problems = list(ready_problems(step.target, said, nics, step.generation))
+        wrong = [p for p in problems if booted or p.rule == CONFLICT]
+        if wrong:
+            raise NotVerified(
+                f"{step.target.name} has no network as planned: {'; '.join(p.message for p in wrong)}",
+                wrong[0].help,
+                rule=wrong[0].rule,
+            )
+        for line in unprobed(said) if booted else ():
+            self._context.notice(f"{step.target.name}: {line}")
 
 
 def why_not_ready(step: GuestReady, found: Facts) -> str:
@@ -164,17 +183,6 @@ def why_not_ready(step: GuestReady, found: Facts) -> str:
         if not wanted and not any(not a.startswith("fe80:") for a in have):
             return f"{mac} has no address yet"
     return ""
-
-
-def conflicts_of(step: GuestReady, found: Facts) -> str:
-    """Return which planned addresses another station has, as the guest found at its boot; empty for none."""
-    try:
-        said = verdict(settings_of(found).get(READY, ""))
-    except ValueError:
-        return ""
-    probed = ((a, n.addresses.get(a)) for m, addresses in step.nics if (n := said.nics.get(m)) for a in addresses)
-    taken = ((a, answer.mac) for a, answer in probed if answer is not None and answer.word == "conflict")
-    return ", ".join(f"{a} is in use by the station {mac or '(unknown)'}" for a, mac in taken)
 
 
 def _addresses(nic: Mapping[str, Any]) -> tuple[str, ...]:
