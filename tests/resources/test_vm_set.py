@@ -7,7 +7,11 @@ from pydantic import ValidationError
 from support.vm_sets import FARM as FARM
 from support.vm_sets import KEY, play
 
+from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import Member, Place
 from vsphere_ai.resources.vm_set import VmSet
+from vsphere_ai.resources.vm_set.disks import disk_problems
 
 ALONE = """
 - vms: new-[01:02]
@@ -56,3 +60,38 @@ def test_a_pattern_that_only_finds_makes_nothing(pattern, tmp_path):
         load_playbook(path, kinds())
     (fault,) = refused.value.diagnostics
     assert (fault.mark.line, fault.mark.column) == (2, 8)
+
+
+def disk(thin, gb=40, key=2000):
+    backing = {"fileName": f"[ds] u/u_{key}.vmdk", "thinProvisioned": thin}
+    return {"_typeName": "VirtualDisk", "key": key, "capacityInKB": gb << 20, "backing": backing}
+
+
+@pytest.mark.parametrize(
+    ("thin", "free_gb", "disk_gb", "rules"),
+    [
+        (False, 80, None, set()),
+        (False, 79, None, {"no-space"}),
+        (False, 80, 41, {"no-space"}),
+        (True, 1, None, set()),
+        (False, 500, 39, {"disk-shrinks"}),
+    ],
+)
+def test_thick_disks_of_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
+    place = Place(source="VirtualMachine:vm-1", datastore="Datastore:datastore-1")
+    known = {
+        f"VirtualMachine:{i}": Member("train", i, f"VirtualMachine:{i}", f"t{i}", str(i), place=place) for i in (1, 2)
+    }
+    farm = Estate(
+        About("vCenter", "7.0.2", "1", "7.0.2.0", "i"),
+        {
+            "VirtualMachine:vm-1": Facts("VirtualMachine:vm-1", {"name": "u", "config.hardware.device": (disk(thin),)}),
+            "Datastore:datastore-1": Facts(
+                "Datastore:datastore-1", {"name": "ds", "summary": {"freeSpace": free_gb << 30}}
+            ),
+            "VmSet:train": Facts("VmSet:train", {"name": "train", "members": known}),
+        },
+    )
+    state = VmSet(name="train", source="u", disk_gb=disk_gb)
+    found = disk_problems(state, known["VirtualMachine:1"], View(farm))
+    assert {f.rule for f in found} == rules

@@ -52,6 +52,7 @@ class WantedSet:
     nics: tuple[WantedNic, ...] = ()
     cpus: int | None = None
     memory_mb: int | None = None
+    disk_gb: int | None = None
     guest_id: str = ""
     placement: WantedPlacement = field(default_factory=WantedPlacement)
     reserves_memory: bool = False

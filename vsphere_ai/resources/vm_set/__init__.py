@@ -8,17 +8,19 @@ from typing import Self
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target
-from vsphere_ai.model.steps import Destroy, GuestReady, Step
+from vsphere_ai.model.steps import Destroy, GuestReady, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, mark_of, member_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
+from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedPlacement, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, network_words, nics_of
+from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.new_vm import facts_of
 from vsphere_ai.resources.vm_set.settings import SetPlacement, VmSetFields
@@ -84,6 +86,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             nics=tuple(nics),
             cpus=self.cpus,
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
+            disk_gb=self.disk_gb,
             guest_id=self.guest_id or "",
             placement=_placement(self.placement),
             reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),
@@ -134,6 +137,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             source=mark.source,
             cpus=facts.get("config.hardware.numCPU"),
             memory_gb=(facts.get("config.hardware.memoryMB") or 0) // 1024,
+            disk_gb=size_gb(facts),
             guest_id=facts.get("config.guestId"),
             power_state="on" if on else "off",
             index=mark.index,
@@ -201,6 +205,14 @@ class VmSet(MakesVms, VmSetFields, Resource):
         spec |= {"memoryMB": (self.memory_gb or 0) * 1024} if "memory_gb" in changed and change.before else {}
         if spec:
             yield reconfigure(change, spec, "set " + " and ".join(sorted(spec)))
+        if "disk_gb" in changed and change.before and self.disk_gb:
+            first = disks(view.facts(target.ref))[0]
+            yield Reconfigure(
+                target=target,
+                kinds=(self.kind,),
+                device_changes=(device_change("edit", resized(first, self.disk_gb)),),
+                summary=f"grow the first disk to {self.disk_gb} GB",
+            )
         if self.power_state == "on" and changed & {"power_state", "ready"}:
             yield GuestReady(
                 target=target,

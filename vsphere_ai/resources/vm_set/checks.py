@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vsphere_ai.fabric import dvs
 from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -12,8 +13,9 @@ from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import disks_of, guest_of
+from vsphere_ai.resources.vm_set.disks import disk_problems, shrink_problems
 from vsphere_ai.resources.vm_set.image import findings_of
-from vsphere_ai.resources.vm_set.settings import VmSetFields
+from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
 
 REBUILD = {
     "source": "the template or VM that it was cloned of",
@@ -32,6 +34,7 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     if member.faults:
         return
     yield from _source_problems(state, member, view)
+    yield from disk_problems(state, member, view)
     for finding in findings_of(state, member, view):
         if finding.verdict == "fail":
             yield Fault(finding.rule, finding.message, finding.help)
@@ -40,10 +43,20 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
         if not ethernet.is_port_group(network):
             known = "a port group by the name it has in the vSphere Client"
             yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
+        yield from _mtu_problems(nic, network, view)
     guest = guest_of(state, member)
     if guest.nics:
         found = guest_problems(Target("vm", member.name, member.ref), guest, settings_of(facts))
         yield from (Fault(p.rule, p.message, p.help) for p in found)
+
+
+def _mtu_problems(nic: SetNic, network: str, view: View) -> Iterator[Fault]:
+    """Yield an MTU that the distributed switch of a NIC does not let through."""
+    switch = dvs.switch_of(view.estate, view.estate.get(network)) if ethernet.is_distributed(network) else None
+    most = switch.get("config.maxMtu") if switch else None
+    if switch is not None and nic.mtu is not None and most is not None and nic.mtu > int(most):
+        message = f"{nic.name}: an MTU of {nic.mtu} is more than the {most} of its switch {switch.name}"
+        yield Fault("mtu", message, f"write mtu: {most}, or set the MTU of the switch in a play: switches")
 
 
 def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
@@ -76,6 +89,7 @@ def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: V
             text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
             text = f"{text}, wanted is {_differing(wanted, has)}"
             yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
+    yield from shrink_problems(state, now)
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
         yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")

@@ -20,6 +20,7 @@ from vsphere_ai.model.vm_sets import Mark, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
 from vsphere_ai.resources.vm_set.image import canary_of
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
@@ -117,10 +118,13 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
 
 
 def _nic_changes(state: VmSetFields, member: Member, view: View) -> Iterator[Mapping[str, Any]]:
-    """Remove the NICs of the source and add those of the member, known by their MAC addresses."""
+    """Remove the NICs of the source, add those of the member, known by their MAC addresses, and let the disk grow."""
     source = view.estate.get(member.place.source)
     for device in ethernet.cards(source.get("config.hardware.device", ()) if source else ()):
         yield device_change("remove", device)
+    own = disks(source)
+    if source and own and state.disk_gb and size_gb(source) != state.disk_gb:
+        yield device_change("edit", resized(own[0], state.disk_gb))
     macs = {n.name: n.mac for n in member.nics}
     for number, nic in enumerate(n for n in state.nics or () if n.type in IN_THE_CLONE):
         group = ethernet.found(member.ref, nic.port_group, view)

@@ -11,6 +11,7 @@ from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.clone import IN_THE_CLONE
+from vsphere_ai.resources.vm_set.disks import disks, resized
 
 FIRST_NIC, FIRST_UNIT = 4000, 7
 """Key and unit number of a VM's first NIC, as vSphere gives them."""
@@ -37,7 +38,9 @@ def facts_of(wanted: WantedSet, member: Member, estate: Estate) -> Facts:
     }
     devices = known.get("config.hardware.device")
     if devices is not None:
-        kept = tuple(d for d in devices if d not in ethernet.cards(devices))
+        kept = [d for d in devices if d not in ethernet.cards(devices)]
+        if wanted.disk_gb and (own := disks(source)):
+            kept = [resized(d, wanted.disk_gb) if d["key"] == own[0]["key"] else d for d in kept]
         known["config.hardware.device"] = (*kept, *_nics(wanted, member, estate))
     known |= {"config.hardware.numCPU": wanted.cpus} if wanted.cpus else {}
     known |= {"config.hardware.memoryMB": wanted.memory_mb} if wanted.memory_mb else {}

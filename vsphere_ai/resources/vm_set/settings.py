@@ -116,6 +116,7 @@ class VmSetFields(State):
     datastore: str | None = setting("Datastore by name; that of the source where it is left out.")
     cpus: int | None = setting("Number of virtual CPUs.", ge=1, le=768)
     memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
+    disk_gb: int | None = setting("Size of the first disk in GB; it only grows.", ge=1, le=63_488)
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
