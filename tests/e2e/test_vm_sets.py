@@ -85,17 +85,17 @@ def test_what_a_guest_finds_at_its_boot_is_no_success(sets, cli, fault, rule):
 
 
 def test_the_first_disk_grows_with_the_clone_and_in_place(sets):
-    sets.applied(play("train-01", nics=1, disk_gb=60))
-    sets.applied(play("train-01", nics=1, disk_gb=70))
+    sets.applied(play("train-01", nics=1, disk_gb=210))
+    sets.applied(play("train-01", nics=1, disk_gb=220))
     assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 1
-    assert sets.refused(play("train-01", nics=1, disk_gb=65)) == {"vm_set.disk-shrinks"}
+    assert sets.refused(play("train-01", nics=1, disk_gb=215)) == {"vm_set.disk-shrinks"}
 
 
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
         ({"disk_gb": 1}, "vm_set.disk-shrinks"),
-        ({"disk_gb": 60, "linked": "true"}, "vm_set.linked"),
+        ({"disk_gb": 210, "linked": "true"}, "vm_set.linked"),
         ({"cards": ("{name: mgmt, port_group: dvpg-lan, mtu: 9000, addresses: mgmt}",)}, "vm_set.mtu"),
     ],
 )
