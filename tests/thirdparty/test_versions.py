@@ -70,7 +70,7 @@ def newer_fields(value, version):
 
 def stable(objects):
     """What does not change between two reads, as text."""
-    changing = {"recentTask"}
+    changing = {"recentTask", "storage"}  # which says when it was read
     return {moid: {n: str(v) for n, v in props.items() if n not in changing} for moid, props in objects.items()}
 
 

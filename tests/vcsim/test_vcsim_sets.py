@@ -63,9 +63,9 @@ class Farm:
         self.vcenter, self.folder = vcenter, folder
         self.estate = EstateRequest(inventory)
 
-    def play(self, names, cpus=1):
+    def play(self, names, cpus=1, more=""):
         path = self.folder / "play.yml"
-        path.write_text(PLAY.format(names=names, source=SOURCE, cpus=cpus), "utf-8")
+        path.write_text(PLAY.format(names=names, source=SOURCE, cpus=cpus) + more, "utf-8")
         return path
 
     def applied(self, *given, **more):
@@ -80,6 +80,18 @@ class Farm:
         with open_session(self.estate, playbook) as session:
             assert not make_plan(session, playbook)[0].steps
         return done
+
+    def cluster(self):
+        found = self.vcenter.read({"ClusterComputeResource": ("name", "configurationEx")})
+        return next(f for f in found.values() if f.name == "DC0_C0")
+
+    def drs_on(self):
+        config = {"_typeName": "ClusterDrsConfigInfo", "enabled": True, "defaultVmBehavior": "fullyAutomated"}
+        args = {"spec": {"_typeName": "ClusterConfigSpecEx", "drsConfig": config}, "modify": True}
+        self.vcenter.run_task(self.cluster().ref, "ReconfigureComputeResource_Task", args, timeout=20)
+
+    def rules(self):
+        return self.cluster().get("configurationEx").get("rule") or ()
 
     def vms(self):
         return {f.name: f for f in self.vcenter.read({"VirtualMachine": PATHS}).values()}
@@ -97,3 +109,12 @@ def test_a_set_is_made_changed_and_shrunk(farm):
     farm.applied("sim-[1:3]", cpus=4)
     farm.applied("sim-1", cpus=4)
     assert set(farm.vms()) == before | {"sim-1"}
+
+
+def test_rules_of_a_set_are_kept_by_the_cluster(farm):
+    farm.drs_on()
+    farm.applied("sim-[1:2]", more="    placement: {anti_affinity: should}\n")
+    (rule,) = farm.rules()
+    assert (rule["_typeName"], len(rule["vm"])) == ("ClusterAntiAffinityRuleSpec", 2)
+    farm.applied("sim-1", more="    placement: {anti_affinity: should}\n")
+    assert [len(r["vm"]) for r in farm.rules()] in ([], [1])

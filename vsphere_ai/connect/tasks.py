@@ -74,6 +74,8 @@ class TaskMonitor:
         ) as error:
             # Collectors live in the session: whatever happened to it, start over with a new one.
             self._collector = None
+            if isinstance(error, vmodl.fault.ManagedObjectNotFound):
+                self.subject = ""  # the object may be gone, which does not end the task
             self._start_over(error, left)
             return
         except OutcomeUnknown:

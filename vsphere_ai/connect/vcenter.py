@@ -209,7 +209,7 @@ class VCenter:
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)
-        TaskMonitor(self._session, task, ref, f"{method} on {ref}").wait(timeout, progress)
+        TaskMonitor(self._session, task, self._known.real(ref), f"{method} on {ref}").wait(timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:
         target = plain.to_object(ref)
