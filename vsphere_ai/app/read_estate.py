@@ -62,11 +62,11 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
     """Read what planning a playbook needs, and as deeply as `more` says besides."""
 
     def ask(estate: Estate) -> tuple[Query, ...]:
-        laid = session.laid_out(playbook, estate).estate
+        laid = session.laid_out(playbook, estate, addresses=False).estate
         return requirements.questions(session.desired(playbook, laid), laid)
 
     def choose(estate: Estate) -> Depth:
-        laid = session.laid_out(playbook, estate)
+        laid = session.laid_out(playbook, estate, addresses=False)
         depth = depth_for(laid.estate, session.desired(playbook, laid.estate))
         depth = replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
         return depth | more(estate) if more else depth

@@ -162,10 +162,10 @@ class Session:
         """Return the plays of a playbook that make VMs in this vCenter."""
         return plays_of(playbook, self.settings.name, only=len(self.inventory.vcenters) == 1)
 
-    def laid_out(self, playbook: Playbook | None, estate: Estate) -> LaidOut:
-        """Return an estate with the VMs of the playbook's sets, those to be made included."""
+    def laid_out(self, playbook: Playbook | None, estate: Estate, *, addresses: bool = True) -> LaidOut:
+        """Return an estate with the VMs of the playbook's sets, those to be made included; `addresses`: with theirs."""
         plays = self.set_plays(playbook)
-        return lay_out(plays, estate, self._book if plays else None)
+        return lay_out(plays, estate, self._book if plays and addresses else None)
 
     def placed(self, playbook: Playbook, estate: Estate) -> Estate:
         """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them."""
