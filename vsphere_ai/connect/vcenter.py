@@ -209,7 +209,9 @@ class VCenter:
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)
-        TaskMonitor(self._session, task, self._known.real(ref), f"{method} on {ref}").wait(timeout, progress)
+        # a VM that is named by its instance UUID may be gone when its task ends; only the task is watched then
+        subject = "" if planned_refs.is_planned_ref(ref) else ref
+        TaskMonitor(self._session, task, subject, f"{method} on {ref}").wait(timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:
         target = plain.to_object(ref)
