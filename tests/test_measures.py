@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 47_963,
+    "lines of the product": 47_966,
     "arrows between rooms": 99,
     "floors": 9,
 }
