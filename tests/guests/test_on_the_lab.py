@@ -45,7 +45,7 @@ def test_a_guest_comes_up_with_its_addresses_and_says_that_it_is_ready(soap):
     assert list(ready_problems(VM, ready, guest.nics, 3)) == []
     assert list(unprobed(ready)) == []
     reported = {nic.macAddress: [a.ipAddress for a in nic.ipConfig.ipAddress] for nic in vm.guest.net}
-    assert list(missing_addresses(guest.nics, reported)) == []
+    assert list(missing_addresses([(n.mac, n.addresses) for n in guest.nics], reported)) == []
     assert vm.guest.hostName == "trn-01"
     assert decoded(settings, "userdata") == "", "it is redacted"
     assert decoded(settings, "metadata") != "", "it stays for the next boot"

@@ -138,7 +138,7 @@ class Walk:
         return self.numbers[key]
 
     def planned(self, name, world, operator):
-        """Take the lock and plan; whoever goes on with a run of its own waits for its tasks first, so does `plan`."""
+        """Take the lock and plan; one that goes on with its own run waits for the tasks of it first, so does `plan`."""
         known = (world.vms, world.ledger, operator.wants)
         if known not in self.plans_known:
             self.plans_known[known] = plan(world, operator.wants)

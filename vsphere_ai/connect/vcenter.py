@@ -16,7 +16,6 @@ from vsphere_ai.connect.vmomi import EntityPrivileges, ManagedObject, Method, Pa
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.plain import Plain, PlainObject
-from vsphere_ai.model.vm_sets import is_planned_ref
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
@@ -210,8 +209,8 @@ class VCenter:
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)
-        # a VM that is named by its instance UUID may be gone when its task ends; only the task is watched then
-        subject = "" if is_planned_ref(ref) else ref
+        # what is destroyed is gone when the task ends, so that only the task can be followed to its end
+        subject = "" if method == "Destroy_Task" else self._known.real(ref)
         TaskMonitor(self._session, task, subject, f"{method} on {ref}").wait(timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:

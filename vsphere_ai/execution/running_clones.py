@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 RULE = "vm_set.clone-running"
-_CLONE = "VirtualMachine.clone"
-"""Key of the description of a task that clones a VM (TaskDescription)."""
+_CLONE = ".clone"
+"""End, in lower case, of the key of the description of a task that clones a VM: ``VirtualMachine.clone``."""
 
 
 def clone_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Problem]:
@@ -30,7 +30,7 @@ def clone_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Pro
     going = [p.step.target.ref for p in plan.steps if isinstance(p.step, Destroy)]
     marks = (mark_of(estate[ref]) for ref in going if ref in estate.objects)
     sources = {mark.source.partition("@")[0].rpartition("/")[2] for mark in marks if mark is not None}
-    for name in _being_cloned(vcenter):
+    for name in sorted(set(running_clones(vcenter).values())):
         if not sources or name in sources:
             message = f"a clone of {name} is under way, which may make a VM of the set"
             yield Problem(
@@ -38,12 +38,16 @@ def clone_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Pro
             )
 
 
-def _being_cloned(vcenter: VCenter) -> list[str]:
-    """Return the names of the VMs and templates that are being cloned."""
+def running_clones(vcenter: VCenter) -> dict[str, str]:
+    """Return the tasks, of whatever user, that make VMs now, with the names of the VMs and templates they clone."""
     manager = vcenter.service("taskManager")
     seen = vcenter.read_objects([manager], {"TaskManager": ("recentTask",)}) if manager else {}
     tasks = [str(ref) for facts in seen.values() for ref in facts.get("recentTask") or ()]
     paths = ("info.state", "info.descriptionId", "info.entityName")
-    infos = vcenter.read_objects(tasks, {"Task": paths}).values() if tasks else ()
-    running = (i for i in infos if i.get("info.state") in ("queued", "running"))
-    return sorted({str(i.get("info.entityName")) for i in running if i.get("info.descriptionId") == _CLONE})
+    infos = vcenter.read_objects(tasks, {"Task": paths}) if tasks else {}
+    return {
+        ref: str(info.get("info.entityName"))
+        for ref, info in infos.items()
+        if info.get("info.state") in ("queued", "running")
+        and str(info.get("info.descriptionId", "")).lower().endswith(_CLONE)
+    }

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -23,6 +23,7 @@ import yaml
 from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
+from vsphere_ai.model.networks import Address
 from vsphere_ai.model.state import Problem, Target
 
 MOST_BYTES = 64 * 1024
@@ -179,13 +180,25 @@ def given_network(settings: Mapping[str, str]) -> Mapping[str, object] | None:
     raise ValueError("the network in the metadata is not a mapping")
 
 
-def missing_addresses(nics: Sequence[GuestNic], reported: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield (MAC, address) of each planned address that a guest does not report; `reported` is by MAC address."""
-    seen = {(mac.lower(), ip_address(text.partition("/")[0])) for mac, each in reported.items() for text in each}
-    for nic in nics:
-        for text in nic.addresses:
-            if (nic.mac, ip_interface(text).ip) not in seen:
-                yield nic.mac, text.partition("/")[0]
+def missing_addresses(
+    planned: Iterable[tuple[str, Sequence[str]]], reported: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield (MAC, address) of each planned address that a guest does not report; both are by MAC address.
+
+    Addresses are compared as such: ``fd00:0::11`` is ``FD00::11``. What a guest reports that is none is passed over.
+    """
+    seen = {(mac.lower(), found) for mac, each in reported.items() for text in each if (found := _reported(text))}
+    for mac, addresses in planned:
+        for text in addresses:
+            if (mac, ip_interface(text).ip) not in seen:
+                yield mac, text.partition("/")[0]
+
+
+def _reported(text: str) -> Address | None:
+    try:
+        return ip_address(text.partition("/")[0])
+    except ValueError:
+        return None
 
 
 def _sizes(target: Target, own: Mapping[str, str], others: Mapping[str, str]) -> Iterator[Problem]:

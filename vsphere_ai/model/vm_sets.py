@@ -148,6 +148,13 @@ def settings_of(facts: Facts) -> dict[str, str]:
     return {str(o["key"]): str(o.get("value", "")) for o in facts.get("config.extraConfig") or ()}
 
 
+def disk_files(facts: Facts) -> tuple[str, ...]:
+    """Return the files of a VM's disks, in the order of its devices."""
+    devices = (d for d in facts.get("config.hardware.device") or () if d.get("_typeName") == "VirtualDisk")
+    backings = (d.get("backing") or {} for d in devices)
+    return tuple(str(b.get("fileName") or b.get("deviceName") or "a raw device") for b in backings)
+
+
 def mark_of(facts: Facts) -> Mark | None:
     """Return the mark of a VM; None where it has none, or that of another VM, of which it is a clone."""
     mark = Mark.read(settings_of(facts))

@@ -125,7 +125,7 @@ def _with_faults(member: Member, facts: Facts) -> Member:
     if MARKED not in facts.properties or mark_of(facts) is not None:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
-    fault = Fault("mark-lost", message, "someone removed it; it is not changed and not destroyed")
+    fault = Fault("mark-lost", message, "write its settings vsphere-ai.* again as they were, or remove the VM by hand")
     return replace(member, faults=(*member.faults, fault))
 
 
@@ -136,6 +136,6 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     other = same[0]
     copied = has_copied_mark(other) if MARKED in other.properties else False
     words = "a clone of one, with a copied mark" if copied else "not one of the set"
-    help_ = "rename that VM, or choose another range"
+    help_ = "wait, if a clone of it is under way; else rename that VM, or choose another range"
     fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
     return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.guest_ids import LINUX, NOT_LINUX
-from vsphere_ai.model.vm_sets import is_new
 
 RUNNING = ("guestToolsRunning", "guestToolsExecutingScripts")
 TOO_OLD = ("guestToolsTooOld", "guestToolsBlacklisted")
@@ -93,8 +92,6 @@ def vm_tools(case: Case) -> Finding:
     Of a VM that is off nothing is known. `guestToolsUnmanaged` is open-vm-tools, the normal case on Linux.
     """
     power = case.read("runtime.powerState")
-    if is_new(case.view.estate, case.ref):
-        return case.passed("the VM does not exist yet: its image is judged", power)
     if power.value != "poweredOn":
         return case.unknown(f"the VM is {power.value}, so the state of VMware Tools is not known", power)
     running, facts = case.need("guest.toolsRunningStatus"), case.facts

@@ -10,6 +10,7 @@ from vsphere_ai.addresses.holding import Holding, Ledger
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.execution.running_clones import running_clones
 from vsphere_ai.model.steps import WriteLeases
 from vsphere_ai.model.vm_sets import GENERATIONS, instance_uuid
 
@@ -17,8 +18,6 @@ NOW = -1
 """Time of a release in a plan: when it is written."""
 LONGEST_CLONE = 1800.0
 """Seconds that clones under way are waited for before addresses are released."""
-CLONE = ".clone"
-"""End of the `descriptionId`, in lower case, of a task of CloneVM_Task (``VirtualMachine.clone``)."""
 _UUID = "config.instanceUuid"
 
 
@@ -55,7 +54,7 @@ def _require_gone(context: Context, before: Ledger, after: Ledger, say: Say) -> 
     if not members:
         return
     for waited in polling(LONGEST_CLONE, fastest=0.5, slowest=5.0):
-        busy = _clones(context)
+        busy = sorted(running_clones(context.vcenter))
         if not busy:
             break
         say(f"{busy[0].partition(':')[2]} still makes a VM, {waited:.0f} s")
@@ -67,20 +66,6 @@ def _require_gone(context: Context, before: Ledger, after: Ledger, say: Say) -> 
     if found:
         words = f"{', '.join(sorted(found)[:5])} came to be since planning, with addresses that were to be released"
         raise Conflict(f"{words}; nothing was released", "plan again", rule="leases.in-use")
-
-
-def _clones(context: Context) -> tuple[str, ...]:
-    """Return the tasks, of whatever user, that make VMs now."""
-    manager = context.vcenter.service("taskManager")
-    facts = context.vcenter.read_objects([manager], {"TaskManager": ("recentTask",)}).get(manager) if manager else None
-    refs = [str(ref) for ref in (facts.get("recentTask") if facts else None) or ()]
-    found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
-    return tuple(
-        ref
-        for ref, task in found.items()
-        if str(task.get("info.descriptionId", "")).lower().endswith(CLONE)
-        and task.get("info.state") in ("queued", "running")
-    )
 
 
 def is_written(context: Context, step: WriteLeases) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
-from vsphere_ai.guests.cloud_init import given_network
+from vsphere_ai.guests.cloud_init import given_network, missing_addresses
 from vsphere_ai.guests.netplan import file_text, read_network
 from vsphere_ai.guests.ready import READY, ready_problems, unprobed, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady
-from vsphere_ai.model.vm_sets import Mark, mark_of, settings_of
+from vsphere_ai.model.vm_sets import Mark, disk_files, mark_of, settings_of
 
 CONFLICT = "guest.conflict"
 CLONE_TIMEOUT = 7200
@@ -171,16 +171,11 @@ def why_not_ready(step: GuestReady, found: Facts) -> str:
         return str(error)
     if said.generation != step.generation:
         return f"the guest reports generation {said.generation} of its settings, not {step.generation}"
-    reported = {
-        str(nic.get("macAddress", "")).lower(): {str(a).lower() for a in _addresses(nic)}
-        for nic in found.get("guest.net") or ()
-    }
-    for mac, wanted in step.nics:
-        have = reported.get(mac, set())
-        for address in wanted:
-            if address.lower() not in have:
-                return f"{mac} does not report {address}"
-        if not wanted and not any(not a.startswith("fe80:") for a in have):
+    reported = {str(nic.get("macAddress", "")).lower(): _addresses(nic) for nic in found.get("guest.net") or ()}
+    for mac, address in missing_addresses(step.nics, reported):
+        return f"{mac} does not report {address}"
+    for mac in (mac for mac, wanted in step.nics if not wanted):
+        if all(a.startswith("fe80:") for a in reported.get(mac, ())):
             return f"{mac} has no address yet"
     return ""
 
@@ -190,10 +185,3 @@ def _addresses(nic: Mapping[str, Any]) -> tuple[str, ...]:
     config = nic.get("ipConfig") or {}
     known = config.get("ipAddress") or ()
     return tuple(str(a.get("ipAddress")) for a in known if a.get("state") in (None, "preferred", "unknown"))
-
-
-def disk_files(facts: Facts) -> tuple[str, ...]:
-    """Return the files of a VM's disks, in the order of its devices."""
-    devices = (d for d in facts.get("config.hardware.device") or () if d.get("_typeName") == "VirtualDisk")
-    backings = (d.get("backing") or {} for d in devices)
-    return tuple(str(b.get("fileName") or b.get("deviceName") or "a raw device") for b in backings)

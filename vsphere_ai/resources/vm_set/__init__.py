@@ -10,7 +10,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target
 from vsphere_ai.model.steps import Destroy, GuestReady, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Member, mark_of, member_of
+from vsphere_ai.model.vm_sets import Member, disk_files, mark_of, member_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
@@ -19,7 +19,7 @@ from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedPlacement, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
-from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, network_words, nics_of
+from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words, nics_of
 from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.new_vm import facts_of
@@ -145,7 +145,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             addresses={n.name: str(n) for n in mark.nics},
             guest=mark.guest,
             ready=on and is_ready(facts, mark.generation),
-            disks=disks_of(facts) or ("no disk",),
+            disks=disk_files(facts) or ("no disk",),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -194,7 +194,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 needs_power_off=True,
                 set=member.set,
                 index=member.index,
-                disks=(files := disks_of(view.facts(target.ref))),
+                disks=(files := disk_files(view.facts(target.ref))),
                 summary=f"destroy, with {len(files)} disk{'' if len(files) == 1 else 's'}",
             )
             return

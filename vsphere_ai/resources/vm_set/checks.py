@@ -10,9 +10,9 @@ from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member, settings_of
+from vsphere_ai.model.vm_sets import Fault, Member, disk_files, settings_of
 from vsphere_ai.resources._helpers import ethernet
-from vsphere_ai.resources.vm_set.clone import disks_of, guest_of
+from vsphere_ai.resources.vm_set.clone import guest_of
 from vsphere_ai.resources.vm_set.disks import disk_problems, shrink_problems
 from vsphere_ai.resources.vm_set.image import findings_of
 from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
@@ -126,5 +126,5 @@ def destroy_problems(facts: Facts) -> Iterator[Fault]:
 
 def _is_own(disk: str, facts: Facts) -> bool:
     """Return whether a disk is in the folder of the VM's first disk, which the clone made."""
-    first = next(iter(disks_of(facts)), "")
+    first = next(iter(disk_files(facts)), "")
     return disk.rpartition("/")[0] == first.rpartition("/")[0]

@@ -143,10 +143,3 @@ def is_ready(facts: Facts, generation: int) -> bool:
         return verdict(settings_of(facts).get(READY, "")).generation == generation
     except ValueError:
         return False
-
-
-def disks_of(facts: Facts) -> tuple[str, ...]:
-    """Return the files of a VM's disks, in the order of its devices."""
-    devices: tuple[Mapping[str, Any], ...] = facts.get("config.hardware.device") or ()
-    found = (d.get("backing") or {} for d in devices if d.get("_typeName") == "VirtualDisk")
-    return tuple(str(backing.get("fileName") or backing.get("deviceName") or "a raw device") for backing in found)
