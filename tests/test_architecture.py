@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model",),
     ("security",),
-    ("addresses", "guests", "gpu", "fabric", "connect"),
+    ("addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("planning", "reading", "kubernetes", "lab"),

@@ -1,0 +1,1 @@
+"""Health of nodes: checks with evidence from guest and host, XIDs and their actions, rates of counters. Pure."""

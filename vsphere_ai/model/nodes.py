@@ -1,0 +1,62 @@
+"""Nodes of distributed training: VMs with their guest's GPUs and rails, and the parts of the ESXi host behind them.
+
+Values only. A name of the guest (interface, RDMA device, CUDA index) and the part of the host behind it (PCI address,
+uplink) stand side by side, so that a finding in a guest can name the hardware. What is not known is empty or None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NodeGpu:
+    """A GPU of a node: its CUDA index in the guest, and what it is on the host.
+
+    `guest_pci` and `host_pci` are PCI addresses (`0000:3b:00.0`); a guest's address is virtual. `uuid` is the one that
+    nvidia-smi prints on the side that owns the GPU. `profile` is the vGPU type, empty for a passthrough GPU.
+    """
+
+    index: int
+    guest_pci: str = ""
+    host_pci: str = ""
+    uuid: str = ""
+    profile: str = ""
+
+
+@dataclass(frozen=True)
+class Rail:
+    """A network interface of a node that carries training traffic.
+
+    `number` is the number of the rail (None: the interface belongs to no rail). `port` is the port of the RDMA device,
+    `gid_index` the index in its GID table, `mtu` is in bytes, `speed` in Gb/s. `vmnic` is the physical uplink of the
+    host, `switch_port` the port of the physical switch as LLDP or CDP reports it.
+    """
+
+    interface: str
+    address: str = ""
+    number: int | None = None
+    rdma_device: str = ""
+    port: int = 1
+    gid_index: int | None = None
+    mtu: int | None = None
+    speed: float | None = None
+    vmnic: str = ""
+    switch_port: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A VM that takes part in training; nodes stand in the order of their ranks.
+
+    `address` is where SSH and the control traffic of launchers reach the guest, on `interface`. `host` is the ESXi
+    host that runs the VM. `ref` is the VM's managed object reference.
+    """
+
+    vm: str
+    address: str
+    interface: str = ""
+    ref: str = ""
+    host: str = ""
+    gpus: tuple[NodeGpu, ...] = ()
+    rails: tuple[Rail, ...] = ()
