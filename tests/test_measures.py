@@ -36,6 +36,7 @@ LATER = (
     "report.pools_text",
     "cli.ipam",
     "language.inventory_pools",
+    "language.inventory_leaves",
     "app.outputs",
     "cli.output",
     "language.output",

@@ -62,3 +62,35 @@ def test_a_host_without_the_port_group_is_none_for_the_set(three, cli):
         "esx01.lab.local",
         "esx02.lab.local",
     }
+
+
+LEAVES = """
+leaves:
+  leaf-a: {hosts: esx01.lab.local, rails: [1], vmnics: [vmnic4]}
+  leaf-b: {hosts: [esx02.lab.local], rails: [1], switches: [dvs-rdma]}
+"""
+RAIL = "{name: rdma1, port_group: dvpg-rdma, role: rdma, rail: 1, addresses: rail1}"
+
+
+def on_leaves(names, **placement):
+    said = ", ".join(f"{key}: {value}" for key, value in placement.items())
+    return play(names, cards=(RAIL,), placement=f"{{{said}}}" if said else None)
+
+
+def test_the_vms_of_a_set_are_on_one_leaf(sets, cli):
+    sets.inventory = cli.file(INVENTORY + LEAVES, "leaves.yml")
+    sets.applied(on_leaves("train-[01:03]", one_leaf="must"))
+    assert len({vm["host"] for vm in sets.vms().values() if vm["name"].startswith("train")}) == 1
+    assert {e["call"] for e in sets.ledger("train-03")} == {"CloneVM_Task", "PowerOnVM_Task"}
+
+
+def test_a_set_that_has_room_on_several_leaves_only_says_so(sets, cli):
+    sets.inventory = cli.file(INVENTORY + LEAVES, "leaves.yml")
+    assert sets("plan", cli.file(on_leaves("train-[01:02]", anti_affinity="must")), "--format", "json") == 0
+    notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
+    assert "leaf-a has room for 1 of 2 VMs" in notes[0]
+    assert sets.refused(on_leaves("train-[01:02]", anti_affinity="must", one_leaf="must")) == {"vm_set.leaves"}
+
+
+def test_one_leaf_is_refused_where_the_inventory_names_none(sets):
+    assert sets.refused(on_leaves("train-[01:02]", one_leaf="must")) == {"vm_set.leaves"}

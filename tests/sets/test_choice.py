@@ -147,3 +147,10 @@ def test_vgpus_that_run_keep_their_places():
     asked = Chooser(farm, farm, (), {}, {"esx0": HostRoom(Facts("HostSystem:esx0", {}))})
     assert asked.choose(needs([["10c"]], ("esx0",))).refused == ("vm0",)
     assert not asked.choose(needs([["20c"]], ("esx0",))).refused
+
+
+def test_hosts_that_are_equal_are_tried_both_where_another_vm_may_be_on_one_of_them_only():
+    asked = chooser({"esx0": (), "esx1": ()}, memory={"esx0": 2, "esx1": 2})
+    large = replace(needs([[]], ("esx0", "esx1"))[0], name="large", memory_mb=2)
+    small = replace(needs([[]], ("esx0",))[0], name="small", memory_mb=1)
+    assert asked.choose([large, small]).hosts == {"large": "esx1", "small": "esx0"}

@@ -28,6 +28,7 @@ from vsphere_ai.security.credentials import fetch
 from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import LaidOut, addressed_again, lay_out
 from vsphere_ai.sets.leases import Book
+from vsphere_ai.sets.leaves import leaves_of
 from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
 from vsphere_ai.sets.rules import with_faults
 from vsphere_ai.sets.wanted import going_for, with_members
@@ -171,7 +172,8 @@ class Session:
         """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them."""
         plays = self.set_plays(playbook)
         wanted = self.desired(playbook, estate) if plays else Desired()
-        moved = with_hosts(plays, wanted, with_faults(plays, estate), self.approved_hosts)
+        leaves = leaves_of(self.inventory, estate) if plays else None
+        moved = with_hosts(plays, wanted, with_faults(plays, estate), self.approved_hosts, leaves)
         if moved is not estate and any(pool.affinity.hosts for pool in self.inventory.pools.values()):
             moved = addressed_again(plays, moved, self._book)
         if plays:  # what is wanted of a VM does not depend on its host

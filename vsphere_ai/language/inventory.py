@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Faults, load, require
+from vsphere_ai.language.inventory_leaves import Leaf, read_leaves
 from vsphere_ai.language.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.patterns import PatternError, Term, parse, split
 from vsphere_ai.language.validation import Place, validate
@@ -214,6 +215,7 @@ class Inventory:
     pools: Mapping[str, Pool] = field(default_factory=dict)
     reserved: tuple[Range, ...] = ()
     """Addresses that no pool gives away."""
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
     base: Path = Path()
     lab: bool = False
 
@@ -237,6 +239,7 @@ class _File(Section):
     ssh: Any = None
     pools: Mapping[str, Any] = {}
     reserved_addresses: tuple[Any, ...] = ()
+    leaves: Mapping[str, Any] = {}
 
 
 def load_inventory(path: Path) -> Inventory:
@@ -256,6 +259,7 @@ def load_inventory(path: Path) -> Inventory:
         vms=_groups(file.vms, "vms", VmGroup, place),
         pools=_pools(file, place),
         reserved=read_reserved(file.reserved_addresses, document, faults),
+        leaves=read_leaves(file.leaves, place),
         ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if has_ssh else None,
         base=base,
         lab=file.lab,
@@ -341,8 +345,8 @@ def _vcenters(values: Mapping[str, object], place: Place, base: Path) -> dict[st
 
 
 def _pools(file: _File, place: Place) -> dict[str, Pool]:
-    for name in file.pools:
-        _check_name(name, ("pools", name), place)
+    for section, name in (*(("pools", n) for n in file.pools), *(("leaves", n) for n in file.leaves)):
+        _check_name(name, (section, name), place)
     return read_pools(file.pools, place.document, place.faults)
 
 

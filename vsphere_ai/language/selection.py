@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -31,6 +31,11 @@ def passed_over(pattern: str, inventory: Inventory, estate: Estate) -> frozenset
     """Return the VMs a pattern would mean that are not the user's to change, and that `select` leaves out of it."""
     everything = _Selector(inventory, estate, Mark(""), ("vm",), managed=True)
     return frozenset(everything.evaluate(pattern, groups=True)) & {*estate.managed}
+
+
+def hosts_named(patterns: Sequence[str], inventory: Inventory, estate: Estate) -> frozenset[Target]:
+    """Return the hosts that patterns mean and that are there: an inventory may be of several vCenters."""
+    return frozenset(_Selector(inventory, estate, Mark(""), ("host",)).evaluate(*patterns, groups=True))
 
 
 class _Selector:

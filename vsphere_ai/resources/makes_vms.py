@@ -35,6 +35,12 @@ class WantedPlacement:
     hosts: tuple[str, ...] = ()
     vm_host_rule: Strength = ""
     drs_override: Literal["", "until_ready", "kept"] = ""
+    one_leaf: Strength = ""
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether anything of it is kept by DRS."""
+        return bool(self.anti_affinity or self.hosts or self.drs_override)
 
 
 @dataclass(frozen=True)

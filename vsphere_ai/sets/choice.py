@@ -156,6 +156,7 @@ class Chooser:
         """Yield placements: VMs that are alike keep to the order of hosts, and of hosts that are alike one is tried."""
         order = sorted(needs, key=lambda n: (*_largest_first(n), sorted(n.hosts), repr(n.alike)))
         names = sorted(self.rooms)
+        may_be_on = {host: tuple(host in n.hosts for n in order) for host in names}
         left = [STEPS]
         there: dict[str, tuple[Need, ...]] = dict.fromkeys(names, ())
 
@@ -168,7 +169,7 @@ class Chooser:
             start = first if at and order[at - 1].alike == need.alike else 0
             for number in range(start, len(names)):
                 host = names[number]
-                same = host if there[host] else self._likeness[host]
+                same = host if there[host] else (self._likeness[host], may_be_on[host])
                 if host not in need.hosts or same in tried or left[0] <= 0:
                     continue
                 tried.add(same)

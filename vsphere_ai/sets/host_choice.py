@@ -20,6 +20,9 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.resources.mixins import device_states, vgpus_of
 from vsphere_ai.sets.choice import Chooser, HostRoom, Need
+from vsphere_ai.sets.leaf_choice import OnLeaves
+from vsphere_ai.sets.leaf_choice import choose as choose_on_leaves
+from vsphere_ai.sets.leaves import Leaves, Rails
 from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.placement import in_service
 from vsphere_ai.sets.places import hosts_of
@@ -31,11 +34,16 @@ HOST_MEMORY = "hardware.memorySize"
 
 
 def with_hosts(
-    plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate, approved: Mapping[str, str] | None = None
+    plays: Sequence[SetPlay],
+    desired: TargetPlans,
+    estate: Estate,
+    approved: Mapping[str, str] | None = None,
+    leaves: Leaves | None = None,
 ) -> Estate:
     """Return an estate with sets in which each new member is on a host on which the plan as a whole has room for it.
 
     `approved`: reference of a member -> name of its host in the plan of a run that goes on; it keeps that if it can.
+    `leaves`: leaf switches that the inventory names; each rail of a set is on one of them where that is possible.
     """
     new = tuple(m for m in members_of(estate) if not (m.exists or m.leaving or m.faults))
     refs = {m.ref for m in new}
@@ -53,7 +61,11 @@ def with_hosts(
     running = will_run(estate, desired) - refs
     alike = [_Alike.of(view, named[o[0].set].wanted, o, before.get(o[0].ref, "")) for o in groups.values()]
     chooser = _chooser(view, alike, running, max((p.spare_hosts for p in desired.values()), default=0))
-    return _moved(estate, _chosen(chooser, alike, {h.name: h for h in estate.hosts}))
+    rails = {}
+    for each in alike:
+        own, place = named[each.need.set].wanted, each.members[0].place
+        rails[own.name] = (leaves or Leaves()).rails(own, place, hosts_of(own, place, estate), estate)
+    return _moved(estate, _chosen(chooser, alike, rails, {h.name: h for h in estate.hosts}))
 
 
 def _moved(estate: Estate, members: Sequence[Member]) -> Estate:
@@ -181,10 +193,13 @@ def _reserved(vm: Facts) -> int:
 # -- what is said of them
 
 
-def _chosen(chooser: Chooser, alike: Sequence[_Alike], hosts: Mapping[str, Target]) -> tuple[Member, ...]:
+def _chosen(
+    chooser: Chooser, alike: Sequence[_Alike], rails: Mapping[str, Rails], hosts: Mapping[str, Target]
+) -> tuple[Member, ...]:
     """Return the members with their hosts, and why; or with what keeps them from having one."""
     needs = tuple(replace(each.need, name=m.ref) for each in alike for m in each.members)
-    choice = chooser.choose(needs)
+    chosen = choose_on_leaves(chooser, needs, rails)
+    choice = chosen.choice
     there = grouped((n for n in needs if n.name in choice.hosts), lambda n: choice.hosts[n.name])
     total = Counter(n.set for n in needs)
     for room in chooser.rooms.values():
@@ -203,7 +218,21 @@ def _chosen(chooser: Chooser, alike: Sequence[_Alike], hosts: Mapping[str, Targe
                 words[name, each.need] = _why(chooser, name, each.need, there[name], total[member.set]) + together
             place = replace(member.place, host=hosts[name].ref)
             members.append(replace(member, place=place, why_here=words[name, each.need]))
-    return tuple(members)
+    return tuple(_on_leaves(m, rails[m.set], chosen.sets.get(m.set)) for m in members)
+
+
+def _on_leaves(member: Member, rails: Rails, found: OnLeaves | None) -> Member:
+    """Return a member that says on which leaves its set is, or that it must not be on several."""
+    if member.faults:
+        return member
+    if rails.must and (found is None or not found.one):
+        why = found.words if found else "the inventory names no leaf of their hosts"
+        help = "make room on one leaf, take fewer VMs, or write one_leaf: should"
+        return replace(
+            member,
+            faults=(Fault("leaves", f"the rails of its set must each be on one leaf, and are not: {why}", help),),
+        )
+    return replace(member, why_here="; ".join(filter(None, (member.why_here, found.words if found else ""))))
 
 
 def _why(chooser: Chooser, host: str, need: Need, there: Sequence[Need], total: int) -> str:

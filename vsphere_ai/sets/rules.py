@@ -79,7 +79,7 @@ def with_faults(plays: Sequence[SetPlay], estate: Estate) -> Estate:
     """Return an estate with sets in which members say that their rules cannot be, or that others contradict them."""
     changed = []
     for play, members, cluster in _sets(plays, estate):
-        if play.wanted.placement == WantedPlacement():
+        if not play.wanted.placement.has_rules:
             continue
         faults = tuple(_faults(play, members, cluster, estate))
         if faults:

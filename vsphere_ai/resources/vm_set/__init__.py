@@ -244,4 +244,6 @@ def _placement(said: SetPlacement | None) -> WantedPlacement:
     if said is None:
         return WantedPlacement()
     rule = said.vm_host_rule or "should" if said.hosts else ""
-    return WantedPlacement(said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "")
+    return WantedPlacement(
+        said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "", said.one_leaf or ""
+    )

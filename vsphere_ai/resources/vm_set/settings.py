@@ -93,12 +93,16 @@ class SetPlacement(Settings):
     drs_override: Literal["until_ready", "kept"] | None = setting(
         "DRS does not move the VMs by itself: until their guests are ready, or ever."
     )
+    one_leaf: Literal["should", "must"] | None = setting(
+        "Whether each rail of the VMs should or must be on one leaf switch; `should` where the inventory has `leaves`."
+    )
 
     def __str__(self) -> str:
         words = (
             f"{self.anti_affinity} be on different hosts" if self.anti_affinity else "",
             f"{self.vm_host_rule or 'should'} run on {', '.join(self.hosts)}" if self.hosts else "",
             {"until_ready": "not moved by DRS until ready", "kept": "not moved by DRS", None: ""}[self.drs_override],
+            f"{self.one_leaf} have each rail on one leaf" if self.one_leaf else "",
         )
         return ", ".join(filter(None, words)) or "no rules"
 
