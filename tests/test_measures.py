@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 77,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 102,
-    "lines of the product": 44_335,
+    "median lines of a file": 101.5,
+    "lines of the product": 44_346,
     "arrows between rooms": 99,
     "floors": 9,
 }
