@@ -1,0 +1,317 @@
+"""Tables of nccl-tests: every sample, tables in every layout that has been, and text that is none."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.nccl_tables import FACTORS, Job, Layout, bandwidths, count_of, text_of
+
+from vsphere_ai.benchmarks import nccl_text
+from vsphere_ai.benchmarks.nccl_checks import inferred_ranks, nccl_checks, recomputed
+from vsphere_ai.benchmarks.nccl_text import parse_text
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def runs_of(name):
+    return parse_text((SAMPLES / f"nccl-{name}.txt").read_text("utf-8").splitlines(keepends=True))
+
+
+def rules(run, ranks=None):
+    return {c.rule for c in nccl_checks(run, ranks)} - {"nccl.transport"}
+
+
+# sample -> runs, each: collective, rows, ranks by the bandwidths, peak, average, other checks
+TABLE = {
+    "allgather-2n16g-h100-nocheck-NA": [("all_gather", 10, 16, 71.35, 30.9622, {"nccl.not-validated"})],
+    "allgather-2n16g-h100-tcpxo": [("all_gather", 31, 16, 188.90, 53.8932, set())],
+    "allreduce-1n8g-h100-tag-output": [("all_reduce", 32, 8, 483.35, 156.742, set())],
+    "allreduce-2n16g-a100-efa-srun-prefix": [("all_reduce", 29, 16, 78.33, None, {"nccl.no-end"})],
+    "allreduce-2n16g-a100-roce-v2.17.9": [("all_reduce", 4, 16, 189.60, None, set())],
+    "allreduce-2n16g-dgxa100-old-error-column": [("all_reduce", 30, 16, 188.70, 53.7098, set())],
+    "allreduce-2n16g-h100-tag-output-ellipsis": [("all_reduce", 7, 16, 437.89, 52.9753, {"nccl.average"})],
+    "allreduce-2n16g-roce-sriov-old-error-column": [("all_reduce", 29, 16, 22.92, 7.76739, set())],
+    "allreduce-2n16g-v2.18.3-fullheader": [("all_reduce", 24, 16, 49.85, 21.0721, set())],
+    "allreduce-8n64g-h100-ib": [("all_reduce", 5, 96, 386.56, 373.187, {"nccl.sizes"})],
+    "allreduce-azure-v100-a100-nofooter-interleaved": [
+        ("all_reduce", 9, 16, 16.32, None, {"nccl.no-end"}),
+        ("all_reduce", 9, 16, 189.33, None, {"nccl.no-end"}),
+    ],
+    "broadcast-2n2g-v100-tcp-old-error-NA": [
+        ("broadcast", 1, None, 0.0, None, {"nccl.no-end", "nccl.not-validated"}),
+    ],
+    "diag-built-without-mpi-duplicate-rank0": [(None, 0, None, None, None, {"nccl.no-mpi", "nccl.no-rows"})],
+}
+
+
+def test_the_table_has_every_sample():
+    assert {path.name for path in SAMPLES.glob("nccl-*.txt")} == {f"nccl-{name}.txt" for name in TABLE}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_sample_is_read(name):
+    found = []
+    for run in runs_of(name):
+        ranks = inferred_ranks(run)
+        operation = run.collective.name if run.collective else None
+        average = run.average.value if run.average else None
+        found.append((operation, len(run.rows), ranks.only if ranks else None, run.peak, average, rules(run)))
+        assert not run.unread
+    assert found == TABLE[name]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_row_of_a_sample_is_read_and_its_bandwidth_is_as_computed(name):
+    lines = (SAMPLES / f"nccl-{name}.txt").read_text("utf-8").splitlines()
+    shaped = [line for line in lines if " float " in line]
+    runs = runs_of(name)
+    assert sum(len(run.rows) for run in runs) == len(shaped)
+    for run in runs:
+        ranks = inferred_ranks(run)
+        for row in run.rows if ranks else ():
+            assert len(row.measures) == 2
+            for measure in row.measures:
+                again = recomputed(run, row, measure, ranks.only)
+                assert again.low <= measure.busbw.high * (1 + 1e-9)
+                assert measure.busbw.low <= again.high * (1 + 1e-9)
+
+
+def test_the_figures_of_a_row_are_the_printed_ones():
+    (run,) = runs_of("allreduce-2n16g-roce-sriov-old-error-column")
+    row = run.rows[-1]
+    assert (row.size, row.count, row.type, row.redop, row.root) == (2147483648, 536870912, "float", "sum", None)
+    assert [(m.time.value, m.algbw.value, m.busbw.value, m.wrong) for m in row.measures] == [
+        (175667, 12.22, 22.92, 5e-07),
+        (176189, 12.19, 22.85, 5e-07),
+    ]
+    assert run.has_differences
+    assert (run.out_of_bounds, run.bounds_ok) == (0, True)
+
+
+def test_the_header_and_the_devices_are_read():
+    (run,) = runs_of("allreduce-2n16g-v2.18.3-fullheader")
+    assert (run.program, run.tests_version, run.nccl_version) == ("all_reduce_perf", "2.18.3", "2.30.3+cuda13.0")
+    assert run.header["maxBytes"] == 8589934592
+    assert (run.header["iters"], run.header["warmup iters"], run.header["validation"]) == (20, 1, 1)
+    assert run.declared_ranks == 16
+    assert run.concluded
+    last = run.devices[-1]
+    assert (last.rank, last.host, last.device, last.pci) == (15, "R6KD-CX8aaS-GPU-15", 7, "0000:f9:00")
+    (elided,) = runs_of("allreduce-2n16g-a100-roce-v2.17.9")
+    assert (len(elided.devices), elided.declared_ranks) == (4, 16)
+
+
+def test_the_mixed_up_table_is_not_that_of_its_64_gpus():
+    (run,) = runs_of("allreduce-8n64g-h100-ib")
+    assert {"nccl.ranks", "nccl.sizes"} <= rules(run, 64)
+    assert "nccl.ranks" not in rules(run, 96)
+
+
+def test_every_process_alone_is_named_with_its_hosts():
+    (run,) = runs_of("diag-built-without-mpi-duplicate-rank0")
+    check = next(c for c in nccl_checks(run) if c.rule == "nccl.no-mpi")
+    assert "2 times, on ip-172-31-20-228, ip-172-31-22-230" in check.message
+
+
+LAYOUTS = st.builds(
+    Layout,
+    old=st.booleans(),
+    header=st.booleans(),
+    title=st.booleans(),
+    footer=st.booleans(),
+    prefix=st.sampled_from(["", "0: ", " 3: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "vm-01: ", "[n1:7]<stdout>: "]),
+    per_iteration=st.booleans(),
+    timestamps=st.booleans(),
+    checked=st.booleans(),
+    devices=st.booleans(),
+)
+
+
+@st.composite
+def jobs(draw):
+    ranks = draw(st.sampled_from([2, 3, 4, 8, 16, 64, 96]))
+    # bandwidths with three digits at the largest size show the ranks
+    sizes = sorted({4 * ranks * 2**power for power in draw(st.lists(st.integers(0, 24), max_size=6))})
+    speed = draw(st.floats(1e-3, 5e2))
+    times = {s: tuple(20 + s / 1e3 / (speed * draw(st.floats(0.9, 1))) for _ in range(2)) for s in sizes}
+    return Job(draw(st.sampled_from(sorted(FACTORS))), ranks, times, draw(LAYOUTS))
+
+
+@settings(max_examples=150, deadline=None)
+@given(jobs())
+def test_any_table_is_read_back(job):
+    runs = parse_text(text_of(job).splitlines())
+    if not runs:
+        assert not job.times
+        return
+    (run,) = runs
+    assert {row.size: tuple(len(row.measures) * [row.count]) for row in run.rows} == {
+        size: (count_of(job, size),) * 2 for size in job.times
+    }
+    for row in run.rows:
+        for measure, time in zip(row.measures, job.times[row.size], strict=True):
+            algbw, busbw = bandwidths(job, row.size, time)
+            for shown, exact in ((measure.time, time), (measure.algbw, algbw), (measure.busbw, busbw)):
+                assert shown.low * (1 - 1e-9) <= exact <= shown.high * (1 + 1e-9)
+            assert (measure.wrong is None) is not job.layout.checked
+    if job.layout.header and job.layout.devices:
+        assert run.declared_ranks == job.ranks
+    ranks = inferred_ranks(run)
+    assert ranks is None or job.ranks in ranks
+    allowed = {"nccl.no-end", "nccl.not-validated", "nccl.no-rows", "nccl.collective"}
+    assert rules(run, job.ranks) <= allowed
+
+
+def job(operation="all_reduce", ranks=16, **layout):
+    times = {4 * 1024 * ranks * 4**power: (30 + 9.0 * 4**power, 31 + 9.0 * 4**power) for power in range(8)}
+    return Job(operation, ranks, times, Layout(**layout))
+
+
+def test_runs_one_after_the_other_are_apart():
+    text = text_of(job()) + "noise\n" + text_of(job(old=True)) + text_of(job("all_gather", header=False, footer=False))
+    assert [(r.collective.name, len(r.rows)) for r in parse_text(text.splitlines())] == [
+        ("all_reduce", 8),
+        ("all_reduce", 8),
+        ("all_gather", 8),
+    ]
+
+
+def test_processes_that_write_at_once_are_apart_by_their_prefix():
+    texts = [text_of(job("all_reduce", prefix=f"{at}: ")).splitlines() for at in range(3)]
+    mixed = [line for lines in zip(*texts, strict=True) for line in lines]
+    assert [len(run.rows) for run in parse_text(mixed)] == [8, 8, 8]
+
+
+def test_a_log_in_the_table_changes_no_row():
+    lines = text_of(job()).splitlines()
+    noise = "vm-01:4000:4001 [0] NCCL INFO Launch mode Parallel"
+    noisy = [each for line in lines for each in (line, noise)]
+    assert parse_text(noisy)[0].rows == parse_text(lines)[0].rows
+
+
+def test_a_row_that_was_written_into_is_counted_not_guessed():
+    text = text_of(job()).replace("sum", "vm-01:40 NCCL INFO", 1)
+    (run,) = parse_text(text.splitlines())
+    assert (len(run.rows), run.unread) == (7, 1)
+    assert "nccl.unread" in rules(run)
+
+
+def test_not_a_number_is_not_a_measurement():
+    text = text_of(job())
+    row = next(line for line in text.splitlines() if " float " in line)
+    cells = row.split()
+    (run,) = parse_text(text.replace(row, row.replace(cells[6], "nan", 1)).splitlines())
+    assert (len(run.rows), run.unread) == (7, 1)
+
+
+def test_a_table_of_a_replayed_trace_has_only_the_half_in_place():
+    text = text_of(job(timestamps=False))
+    lines = [
+        " ".join([*line.split()[:5], *line.split()[9:]]) if " float " in line else line for line in text.splitlines()
+    ]
+    (run,) = parse_text(lines)
+    assert [(r.out_of_place, bool(r.in_place)) for r in run.rows] == [(None, True)] * 8
+
+
+LOG = """\
+vm-01:11:12 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB ens192:10.0.0.5<0>
+vm-01:11:12 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
+vm-01:11:12 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/1
+vm-01:11:12 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (LOG, {"nccl.rdma", "nccl.no-gpudirect"}),
+        (LOG.replace("NET/IB/1", "NET/IB/1/GDRDMA"), {"nccl.rdma"}),
+        (LOG.replace("NET/IB/1", "NET/Socket/1"), {"nccl.socket"}),
+        (
+            "x NCCL INFO NET/IB : No device found.\nx NCCL INFO NET/Socket : Using [0]ens192:10.0.0.5<0>",
+            {"nccl.socket"},
+        ),
+        ("x NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", {"nccl.no-gpudirect"}),
+        ("", {"nccl.transport"}),
+    ],
+)
+def test_the_log_says_which_way_the_data_went(log, found):
+    text = text_of(job()).replace("NCCL version", log + "NCCL version")
+    (run,) = parse_text(text.splitlines())
+    assert {c.rule for c in nccl_checks(run)} == found
+
+
+def test_wrong_values_and_failures_fail():
+    text = text_of(Job("all_reduce", 8, {32768: (30.0, 31.0)}, wrong=4))
+    (run,) = parse_text([*text.splitlines(), "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])
+    assert rules(run) == {"nccl.wrong"}
+    (cut,) = parse_text([*text.splitlines()[:12], "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])
+    assert "nccl.error" in rules(cut)
+
+
+def test_an_edited_time_is_found():
+    lines = text_of(job()).splitlines()
+    at = max(i for i, line in enumerate(lines) if " float " in line)
+    time = lines[at].split()[5]
+    lines[at] = lines[at].replace(time, f"{float(time) * 1.1:.1f}", 1)
+    (run,) = parse_text(lines)
+    assert rules(run) == {"nccl.time"}
+
+
+def test_edited_bandwidths_give_no_number_of_ranks():
+    lines = text_of(job(footer=False)).splitlines()
+    at = max(i for i, line in enumerate(lines) if " float " in line)
+    cells = lines[at].split()
+    cells[7] = f"{float(cells[7]) * 0.8:.2f}"
+    (run,) = parse_text([*lines[:at], " ".join(cells)])
+    assert "nccl.ratio" in rules(run)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.text(max_size=200), max_size=20), st.randoms(use_true_random=False))
+def test_no_text_stops_the_reader(lines, rng):
+    sample = text_of(job(old=rng.random() < 0.5)).splitlines()
+    for line in lines:
+        at = rng.randrange(len(sample))
+        cut = rng.randrange(1 + len(sample[at]))
+        sample[at] = sample[at][:cut] + line + sample[at][cut:]
+    for run in parse_text(sample):
+        nccl_checks(run, 16)
+        assert len(run.rows) <= nccl_text.MAX_ROWS
+
+
+def test_random_bytes_stop_nothing():
+    rng = random.Random(7)
+    alphabet = "0123456789 .:#[]<>-eEnNaAfloatRank\x1b\x00\t"
+    lines = ("".join(rng.choices(alphabet, k=rng.randrange(300))) for _ in range(3000))
+    for run in parse_text(lines):
+        nccl_checks(run)
+
+
+def flood(megabytes):
+    """Rows, devices, headers, channels and log lines without end."""
+    cells = "28.56   36.71   64.24      0    28.37   36.96   64.68      0"
+    row = f"     1048576        262144     float     sum      -1    {cells}\n"
+    one = [row] * 400 + [f"x NCCL INFO Channel 1 via NET/other{at}/0\n" for at in range(300)]
+    one += [f"#  Rank {at} Group 0 Pid 1 on vm device 0 [0000:0f:00] x\n" for at in range(300)]
+    one += ["# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) iters: 1\n", "y" * 5000 + "\n"]
+    size = sum(map(len, one))
+    for at in range(megabytes * 1_000_000 // size):
+        yield from one
+        yield f"{at}: # nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
+
+
+def test_what_is_kept_of_a_flood_is_bounded():
+    tracemalloc.start()
+    runs = parse_text(flood(12))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(runs) <= nccl_text.MAX_RUNS
+    assert sum(len(run.rows) for run in runs) <= nccl_text.MAX_ROWS
+    assert sum(run.dropped for run in runs) > 10_000
+    assert peak < 100_000_000
