@@ -19,7 +19,7 @@ MAX_JSON = 64 * 1024 * 1024
 _HALF = 5e-7
 """Half a unit of the last of six decimals, as the writer prints."""
 _BARE = re.compile(r"(?<=:)\s*-?(?:inf|nan)\b")
-_CLOSINGS = ("}", "]}", "}]}", "}}]}", "}]}}")
+_CLOSINGS = ("}", "}}", "]}", "}]}", "}}]}", "}]}}")
 
 
 def parse_json(text: str) -> NcclRun | None:
