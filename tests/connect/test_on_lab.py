@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 from support.raising import refused
 
-from vsphere_ai.connect.esxi import Ssh, SshEndpoint
+from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.probing import Shells
+from vsphere_ai.connect.ssh_endpoint import SshEndpoint
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, VimFault

@@ -226,14 +226,14 @@ def tune(values):
 
 def limit(values):
     """Shorten the limits of vCenter connections: seconds to connect, for an answer, of patience."""
-    from vsphere_ai.connect import esxi, vcenter
+    from vsphere_ai.connect import ssh_endpoint, vcenter
 
     for name, value in values.items():
         if not hasattr(vcenter.DEFAULTS, name):
             raise LookupError(f"connections have no limit called {name} any more: see LIMITS in harness.py")
         object.__setattr__(vcenter.DEFAULTS, name, value)  # it is frozen, and this process is ours
-    esxi.SshLimits.__init__ = functools.partialmethod(
-        esxi.SshLimits.__init__, connect=3.0, banner=3.0, login=3.0, pause=0.1
+    ssh_endpoint.SshLimits.__init__ = functools.partialmethod(
+        ssh_endpoint.SshLimits.__init__, connect=3.0, banner=3.0, login=3.0, pause=0.1
     )
 
 

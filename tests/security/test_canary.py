@@ -236,11 +236,13 @@ def test_a_run_leaves_no_passphrase_of_a_key_anywhere(case):
     done = case.run("apply", "apply", playbook, "--yes", inventory="key.yml")
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     case.lab.post("/lab/reset")
-    spelt = CRASH.replace("self.endpoint.password", "self.endpoint.passphrase").replace(
-        "session.Session._login", "Ssh._key"
+    spelt = CRASH.replace("self.endpoint.password", "self.passphrase").replace(
+        "session.Session._login", "login_.read_key"
     )
-    spelt = spelt.replace("from vsphere_ai.connect import session", "from vsphere_ai.connect.esxi import Ssh")
-    spelt = spelt.replace("def login(self)", "def login(self, path)").replace("{sabotage}", "")
+    spelt = spelt.replace(
+        "from vsphere_ai.connect import session", "from vsphere_ai.connect import ssh_login as login_"
+    )
+    spelt = spelt.replace("{sabotage}", "")
     crash = case.run("crash", "plan", playbook, inventory="key.yml", code=spelt)
     assert b"could not send" in crash.stdout, crash.stdout.decode() + crash.stderr.decode()
     assert hits(case.canaries, case.everything()) == []

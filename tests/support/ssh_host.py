@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import paramiko
 import pytest
 
-from vsphere_ai.connect.esxi import Ssh, SshEndpoint
+from vsphere_ai.connect.esxi import Ssh
+from vsphere_ai.connect.ssh_endpoint import SshEndpoint
 
 KEY = paramiko.ECDSAKey.generate()
 OTHER = paramiko.ECDSAKey.generate()

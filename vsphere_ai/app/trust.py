@@ -14,8 +14,8 @@ from cryptography import x509
 from vsphere_ai.app.events import Answer, Emit, ignore
 from vsphere_ai.app.session import EstateRequest, endpoint_of, open_session
 from vsphere_ai.connect import tls
-from vsphere_ai.connect.esxi import fetch_host_key
 from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.ssh import fetch_host_key
 from vsphere_ai.connect.tls import Endpoint, colons, digest
 from vsphere_ai.connect.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious

@@ -20,11 +20,11 @@ def fingerprint(key: paramiko.PKey) -> str:
 class HostKeys:
     """The keys in one known_hosts file, hashed and ``[address]:port`` entries included.
 
-    A file that is not there is an error, unless `may_be_absent`.
+    A file that is not there is an error, unless `may_be_absent`. `trust` is the command that adds keys.
     """
 
-    def __init__(self, path: Path, *, may_be_absent: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: Path, trust: str = "vsphere-ai trust host", *, may_be_absent: bool = False) -> None:
+        self.path, self._trust = path, trust
         self._keys = paramiko.HostKeys()
         self._revoked: set[str] = set()
         try:
@@ -32,7 +32,7 @@ class HostKeys:
         except (OSError, UnicodeDecodeError) as error:
             if may_be_absent and isinstance(error, FileNotFoundError):
                 return
-            raise Denied(f"{path} cannot be read: {error}", "Run `vsphere-ai trust host` for the hosts.") from error
+            raise Denied(f"{path} cannot be read: {error}", f"Run `{trust}` for the hosts.") from error
         for number, line in enumerate(lines, 1):
             self._add(line.strip(), number)
 
@@ -82,10 +82,10 @@ class HostKeys:
             expected = ", ".join(f"{kind} {fingerprint(one)}" for kind, one in sorted(known.items()))
             said = f"another host key than the known one: {shown}, expected {expected}"
             remedy = (
-                f"If the host was reinstalled, compare with its console and run `vsphere-ai trust host {host}`; "
+                f"If the host was reinstalled, compare with its console and run `{self._trust} {host}`; "
                 "otherwise the connection may be intercepted."
             )
         else:
             said = f"an unknown host key: {shown}"
-            remedy = f"Compare it with the host's console, then run `vsphere-ai trust host {host}`."
+            remedy = f"Compare it with the host's console, then run `{self._trust} {host}`."
         raise Denied(f"{host} shows {said}", remedy, rule="ssh.host-key")

@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Faults, load, require
+from vsphere_ai.language.inventory_fields import Address, FilePath, Password, Peer, Port, Section, split_peer
+from vsphere_ai.language.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventory_leaves import Leaf, read_leaves
 from vsphere_ai.language.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.patterns import PatternError, Term, parse, split
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.networks import Range
 from vsphere_ai.model.state import TargetKind
-from vsphere_ai.security import secret_ref
 from vsphere_ai.security.file_ownership import gap
 from vsphere_ai.security.state_dir import lab_dir
 
 CONNECTION, PROJECT_INVENTORY = "connection.yml", "vsphere-ai.yaml"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
-"""RFC 1035's sizes; with '_', which some use, and the final dot of a name that is complete."""
-
-
-def _address(text: str) -> str:
-    if "@" in text:  # whatever it is, it may hold a password, so it is not repeated
-        raise ValueError(
-            "an address has no user name or password in it\n"
-            "write the name or IP address only; the account goes into 'username' and 'password'"
-        )
-    if "://" in text or "/" in text:
-        bare = text.partition("://")[2] or text
-        raise ValueError(f"'{text}' is not an address\nwrite the name or IP address only: {bare.partition('/')[0]}")
-    if not (_HOST.fullmatch(text) or _is_ipv6(text)):
-        raise ValueError(
-            f"'{text}' is not a host name or an IP address\nwrite a port as 'port: ...', not behind the name"
-        )
-    return text
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        return bool(IPv6Address(text))
-    except ValueError:
-        return False
 
 
 def _fingerprint(text: str) -> str:
@@ -61,36 +34,6 @@ def _fingerprint(text: str) -> str:
         help = "show it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE"
         raise ValueError(f"this is not a SHA-256 fingerprint (64 hexadecimal digits)\n{help}")
     return digits
-
-
-def _reference(text: object, info: ValidationInfo) -> str:
-    if not isinstance(text, str) or not secret_ref.is_reference(text):
-        raise ValueError(f"a password must not be in the file\nname the place it is in: {secret_ref.FORMS}")
-    kind, _, path = text.partition(":")
-    return f"file:{_absolute(path, info)}" if kind == "file" else text
-
-
-def _absolute(path: str, info: ValidationInfo) -> str:
-    base: Path | None = info.context
-    return str(base / os.path.expanduser(path)) if base else path
-
-
-def _peer(text: str) -> str:
-    split_peer(text, 22)
-    return text
-
-
-def split_peer(text: str, port: int) -> tuple[str, int]:
-    """Split ``address``, ``address:port`` or ``[IPv6]:port``; ValueError when it is none of them."""
-    found = re.fullmatch(
-        r"\[(?P<six>[^\]]+)\](?::(?P<p6>\d{1,5}))?|(?P<four>[^:]+)(?::(?P<p4>\d{1,5}))?|(?P<bare>.+)", text
-    )
-    if found is None:
-        raise ValueError("an address is empty")
-    number = int(found["p6"] or found["p4"] or port)
-    if not 0 < number < 65536:
-        raise ValueError(f"{number} is not a port\ngive 1 to 65535")
-    return _address(found["six"] or found["four"] or found["bare"]), number
 
 
 def _pattern(text: str) -> str:
@@ -105,18 +48,7 @@ def _patterns(texts: tuple[str, ...], check: Callable[..., Iterable[Term]] = par
     return texts
 
 
-Address = Annotated[str, AfterValidator(_address)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Password = Annotated[str, BeforeValidator(_reference)]
-FilePath = Annotated[str, AfterValidator(_absolute)]
-"""A path, which is read relative to the folder of the inventory."""
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterValidator(_patterns)]
-
-
-class Section(BaseModel):
-    """A part of an inventory file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Tls(Section):
@@ -158,7 +90,7 @@ class SshSettings(Section):
     key_passphrase: Password | None = None
     known_hosts: FilePath
     port: Port = 22
-    addresses: Mapping[str, Annotated[str, AfterValidator(_peer)]] = {}
+    addresses: Mapping[str, Peer] = {}
     """Host name -> ``address:port``, for hosts that are not reached by their name."""
     start_service: Literal["apply", "always", "never"] = "apply"
     """Who may start TSM-SSH on a host where it is stopped: only `apply`, also reading commands, or none."""
@@ -212,6 +144,7 @@ class Inventory:
     hosts: Mapping[str, Group] = field(default_factory=dict)
     vms: Mapping[str, Group] = field(default_factory=dict)
     ssh: SshSettings | None = None
+    guests: GuestsSettings | None = None
     pools: Mapping[str, Pool] = field(default_factory=dict)
     reserved: tuple[Range, ...] = ()
     """Addresses that no pool gives away."""
@@ -237,6 +170,7 @@ class _File(Section):
     hosts: Mapping[str, Any] = {}
     vms: Mapping[str, Any] = {}
     ssh: Any = None
+    guests: Any = None
     pools: Mapping[str, Any] = {}
     reserved_addresses: tuple[Any, ...] = ()
     leaves: Mapping[str, Any] = {}
@@ -251,7 +185,7 @@ def load_inventory(path: Path) -> Inventory:
     file = validate(_File, {} if document.data is None else document.data, place)
     if file is None:
         raise InputError(faults.found)
-    has_ssh = "ssh" in file.model_fields_set
+    given = file.model_fields_set
     inventory = Inventory(
         path=path,
         vcenters=_vcenters(file.vcenters, place, base),
@@ -260,13 +194,16 @@ def load_inventory(path: Path) -> Inventory:
         pools=_pools(file, place),
         reserved=read_reserved(file.reserved_addresses, document, faults),
         leaves=read_leaves(file.leaves, place),
-        ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if has_ssh else None,
+        ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if "ssh" in given else None,
+        guests=validate(GuestsSettings, file.guests, place.inside(("guests",)), context=base)
+        if "guests" in given
+        else None,
         base=base,
         lab=file.lab,
     )
     if file.lab:
         for key in ("vcenters", "ssh"):
-            if key in file.model_fields_set:
+            if key in given:
                 place.refuse_key((key,), f"'{key}' comes from the lab", "remove it, or remove 'lab: true'")
     elif not file.vcenters:
         place.refuse((), "no vCenter is given", "add 'vcenters: {NAME: {address: ..., ...}}' or 'lab: true'")
@@ -326,7 +263,9 @@ def _with_lab(inventory: Inventory) -> Inventory:
         )
     lab = load_inventory(path)
     hosts, vms = {**lab.hosts, **inventory.hosts}, {**lab.vms, **inventory.vms}
-    return replace(inventory, vcenters=lab.vcenters, hosts=hosts, vms=vms, ssh=lab.ssh)
+    return replace(
+        inventory, vcenters=lab.vcenters, hosts=hosts, vms=vms, ssh=lab.ssh, guests=inventory.guests or lab.guests
+    )
 
 
 def _vcenters(values: Mapping[str, object], place: Place, base: Path) -> dict[str, VCenterSettings]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from vsphere_ai.connect.esxi import Ssh, SshEndpoint
+from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.ssh_endpoint import SshEndpoint
 from vsphere_ai.errors import Unreachable
 from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.model.state import Target

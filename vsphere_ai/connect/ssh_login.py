@@ -1,0 +1,89 @@
+"""Logins over SSH: one attempt with a password or a key file, or with the keys of the SSH agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import paramiko
+
+from vsphere_ai.connect.gate import CredentialRefused
+from vsphere_ai.connect.ssh_endpoint import STOPPED, Broken, SshEndpoint, SshLimits, say
+from vsphere_ai.errors import Denied, Unreachable, VsphereAiError
+
+MOST_KEYS = 5
+"""Keys of an agent that are tried; OpenSSH ends a connection after six attempts (MaxAuthTries)."""
+
+
+def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) -> None:
+    """Log in to a server whose key was checked; `CredentialRefused`, `Denied`, `Broken` or `Unreachable` if not."""
+    begun = time.monotonic()
+    try:
+        if at.key_file is not None:
+            transport.auth_publickey(at.username, read_key(at))
+        elif at.agent:
+            _with_agent(transport, at)
+        else:
+            _with_password(transport, at)
+    except paramiko.AuthenticationException as error:
+        # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
+        if "timeout" in str(error).lower():
+            kind = Unreachable if time.monotonic() - begun < limits.login + STOPPED else Broken
+            raise kind(f"{at.host}: the SSH login got no answer: {say(error)}") from error
+        if "EOF" in str(error):  # "transport shut down or saw EOF": the login was not refused
+            raise Broken(f"{at.host}: the SSH login broke off: {say(error)}") from error
+        raise CredentialRefused(
+            f"{at.host} does not accept the SSH login of {at.username}", at.advice.refused
+        ) from error
+    except VsphereAiError:
+        raise
+    except Exception as error:
+        raise Broken(f"{at.host}: the SSH login broke off: {say(error)}") from error
+    if not transport.is_authenticated():
+        raise Denied(f"{at.host} wants more than one factor for the SSH login of {at.username}")
+
+
+def read_key(at: SshEndpoint) -> paramiko.PKey:
+    """Return the private key of an endpoint's key file; `Denied` when it cannot be used."""
+    try:
+        secret = at.passphrase.encode() if at.passphrase else None
+        return paramiko.PKey.from_path(at.key_file, secret)  # type: ignore[arg-type]
+    except (paramiko.SSHException, OSError, ValueError, TypeError) as error:
+        raise Denied(f"the SSH key {at.key_file} cannot be used: {say(error)}", "Check file and passphrase.") from error
+
+
+def _with_password(transport: paramiko.Transport, at: SshEndpoint) -> None:
+    """Ask what the server takes, then try once: ESXi takes passwords by keyboard-interactive only."""
+    allowed: Sequence[str] = ()
+    password = at.password or ""
+    try:
+        transport.auth_none(at.username)
+    except paramiko.BadAuthenticationType as answer:
+        allowed = answer.allowed_types
+    if transport.is_authenticated():
+        return
+    if "password" in allowed:
+        transport.auth_password(at.username, password, fallback=False)
+    elif "keyboard-interactive" in allowed:
+        transport.auth_interactive(at.username, lambda _title, _text, prompts: [password] * len(prompts))
+    else:
+        takes = ", ".join(allowed) or "nothing"
+        raise Denied(f"{at.host} takes no passwords over SSH, only {takes}", at.advice.methods)
+
+
+def _with_agent(transport: paramiko.Transport, at: SshEndpoint) -> None:
+    """Try the keys of the SSH agent one after the other, as the OpenSSH client does."""
+    agent = paramiko.Agent()
+    try:
+        keys = agent.get_keys()[:MOST_KEYS]
+        if not keys:
+            raise Denied("the SSH agent has no keys, or none runs (SSH_AUTH_SOCK)", "Add one with ssh-add.")
+        for left, key in zip(reversed(range(len(keys))), keys, strict=True):
+            try:
+                transport.auth_publickey(at.username, key)
+                return
+            except paramiko.AuthenticationException as error:
+                if not left or not transport.is_active() or "timeout" in str(error).lower():
+                    raise
+    finally:
+        agent.close()
