@@ -40,9 +40,9 @@ class GuestTimedOut(Unreachable, title="timed out", rule="guest.timed-out"):
 class GuestSettings:
     """How to reach guests: an account that logs in with a key file, or with the keys of the SSH agent.
 
-    `known_hosts` is the file of known keys, `connect_timeout` is in seconds, until there is a connection and again until
-    the server's banner. `addresses` maps the name of a VM to
-    the address and port where its SSH service is reached, for guests that are not reached by their own address.
+    `known_hosts` is the file of known keys. `connect_timeout` is in seconds, until there is a connection, and again
+    until the server's banner. `addresses` maps the name of a VM to the address and port where its SSH service is
+    reached, for guests that are not reached by their own address.
     """
 
     username: str
