@@ -1,0 +1,256 @@
+"""Job: what a file ``job.yml`` says of a distributed training run; names, limits and defaults of its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vsphere_ai.training.placeholders import PER_RANK, names_in, require_known
+
+MODES = ("torchrun", "env", "mpi", "horovod", "deepspeed", "accelerate", "lightning", "tensorflow")
+Mode = Literal["torchrun", "env", "mpi", "horovod", "deepspeed", "accelerate", "lightning", "tensorflow"]
+DEFAULT_PORT = 29500
+"""Port of rank 0: PyTorch's and DeepSpeed's default."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
+_DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}")
+_ELASTIC = re.compile(r"([1-9]\d{0,3}):([1-9]\d{0,3})")
+_DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?")
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"'{text}' is no {what}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _argument(value: object) -> object:
+    """Take a number as it is written; text must be one line with placeholders that there are."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        if "\n" in value:
+            raise ValueError("an argument is one line")
+        require_known(value)
+    return value
+
+
+def _seconds(value: object) -> object:
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not value:
+        raise ValueError("this is not a time\nwrite a number and a unit: 90s, 30m, 1h30m")
+    return sum(int(number or 0) * unit for number, unit in zip(found.groups(), (3600, 60, 1), strict=True))
+
+
+def _elastic(text: str) -> str:
+    found = _ELASTIC.fullmatch(text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise ValueError(f"'{text}' is no range of nodes\nwrite e.g. 2:4, the fewest and the most nodes")
+    return text
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/") or "\n" in text:
+        raise ValueError(f"'{text}' is no absolute path\nwrite the path on the nodes, such as /shared/train.py")
+    return str(PurePosixPath(text))
+
+
+def _variables(value: object) -> object:
+    """Take variables of a mapping: numbers as they are written."""
+    if not isinstance(value, dict):
+        return value
+    for name in value:
+        if not _VARIABLE.fullmatch(str(name)):
+            raise ValueError(f"'{name}' is no name of a variable")
+    return tuple((name, _argument(each)) for name, each in value.items())
+
+
+def _command(value: Sequence[str]) -> Sequence[str]:
+    if not value:
+        raise ValueError("this must not be empty\nwrite a program and its arguments: [/usr/bin/program, --flag]")
+    return value
+
+
+Name = Annotated[str, _matching(_NAME, "name of a job")]
+Path = Annotated[str, AfterValidator(_path)]
+Argument = Annotated[str, BeforeValidator(_argument)]
+Arguments = Annotated[tuple[Argument, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+Command = Annotated[Arguments, AfterValidator(_command)]
+Seconds = Annotated[int, BeforeValidator(_seconds)]
+Interface = Annotated[str, _matching(_INTERFACE, "name of an interface")]
+Device = Annotated[str, _matching(_DEVICE, "name of an RDMA device")]
+Address = Annotated[str, _matching(_HOST, "address or host name")]
+Port = Annotated[int, Field(ge=1024, le=65535)]
+Variables = Annotated[tuple[tuple[str, Argument], ...], BeforeValidator(_variables)]
+
+
+class Options(BaseModel):
+    """A part of a job."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _items(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class OwnRail(Options):
+    """A NIC for training traffic of a node that the job lists itself."""
+
+    interface: Interface
+    rdma_device: Device | Literal[""] = ""
+    address: Address | Literal[""] = ""
+    rail: int | None = Field(default=None, ge=1, le=64)
+    port: int = Field(default=1, ge=1, le=8)
+    gid_index: int | None = Field(default=None, ge=0, le=255)
+
+
+class OwnNode(Options):
+    """A node that the job lists itself: a machine that no set makes."""
+
+    name: Name
+    address: Address
+    ssh_port: int = Field(default=22, ge=1, le=65535)
+    interface: Interface | Literal[""] = ""
+    gpus: int = Field(default=0, ge=0, le=64)
+    rails: Annotated[tuple[OwnRail, ...], BeforeValidator(_items)] = ()
+
+
+class SetNodes(Options):
+    """The VMs of a set are the nodes, in the order of their indexes; `nic` is the one for SSH and control traffic."""
+
+    playbook: str = Field(min_length=1)
+    set: str = Field(min_length=1)
+    nic: str = ""
+
+
+class Nccl(Options):
+    """Choices for NCCL that its settings cannot take from the nodes."""
+
+    traffic_class: int | None = Field(default=None, ge=0, le=255)
+    """As in the quality of service of the switches: NCCL_IB_TC."""
+    gdr_level: Literal["LOC", "PIX", "PXB", "PHB", "SYS"] | None = None
+    """The largest distance between GPU and NIC at which GPUDirect RDMA is used."""
+    queue_pairs: int | None = Field(default=None, ge=1, le=128)
+    """Queue pairs per connection: 2 to 4 on a fabric that spreads flows over paths (ECMP)."""
+    gid_index: Literal["auto", "set"] = "auto"
+    """`set`: give the GID index, for a NCCL that does not find RoCE v2 by itself."""
+    topology_file: Path | None = None
+    debug: Literal["VERSION", "WARN", "INFO", "TRACE"] | None = None
+
+
+class Torchrun(Options):
+    """Options of torchrun; `elastic` is the fewest and the most nodes, as ``2:4``."""
+
+    elastic: Annotated[str, AfterValidator(_elastic)] | None = None
+    max_restarts: int = Field(default=0, ge=0, le=1000)
+    legacy: bool = False
+    rendezvous_port: Port = 29400
+
+
+class Mpi(Options):
+    """Options of mpirun and of Horovod."""
+
+    ssh_mesh: bool = False
+    """A key for this run only lets rank 0's node log in to the others; it is removed after the run."""
+    arguments: Arguments = ()
+    via: Literal["horovodrun", "mpirun"] = "horovodrun"
+    """How Horovod is started."""
+
+
+class Deepspeed(Options):
+    """Options of DeepSpeed; `no_ssh`: its launcher is started on every node by this tool."""
+
+    via: Literal["no_ssh", "pdsh", "openmpi"] = "no_ssh"
+    arguments: Arguments = ()
+
+
+class Accelerate(Options):
+    """Options of Accelerate."""
+
+    distributed_type: Literal["MULTI_GPU", "DEEPSPEED", "FSDP"] = "MULTI_GPU"
+    mixed_precision: Literal["no", "fp16", "bf16", "fp8"] = "no"
+
+
+class Lightning(Options):
+    """How processes of Lightning are started."""
+
+    via: Literal["torchrun", "env"] = "torchrun"
+
+
+class Tensorflow(Options):
+    """Tasks of TensorFlow; without `workers` one per node. The first worker is the chief where `chief` says so."""
+
+    workers: int | None = Field(default=None, ge=1, le=4096)
+    parameter_servers: int = Field(default=0, ge=0, le=4096)
+    chief: bool = False
+    port: Port = 2222
+
+
+class Checkpoint(Options):
+    """Where a job writes its checkpoints: the newest entry of `dir` shows whether it made progress."""
+
+    dir: Path
+
+
+class TrainingJob(Options):
+    """A job. One of `script` (a Python file), `module` and `command` is what runs; paths are those of the nodes."""
+
+    training_job: Name
+    nodes: SetNodes | Annotated[tuple[OwnNode, ...], BeforeValidator(_items), Field(min_length=1)]
+    script: Path | None = None
+    module: Annotated[str, _matching(re.compile(r"[A-Za-z_][\w.]*"), "Python module")] | None = None
+    command: Command | None = None
+    args: Arguments = ()
+    python: Annotated[str, _matching(re.compile(r"[A-Za-z0-9_./+-]+"), "path of Python")] = "python3"
+    workdir: Path | None = None
+    env: Variables = ()
+    processes_per_node: Literal["gpu"] | Annotated[int, Field(ge=1, le=256)] = "gpu"
+    port: Port = DEFAULT_PORT
+    nccl: Literal["auto", "off"] | Nccl = "auto"
+    start: Literal["together", "head_first", "head_last"] = "together"
+    done_when: Literal["all", "head"] = "all"
+    """`head`: rank 0's node ending well ends the job, and the others are stopped."""
+    grace: Seconds = 10
+    """Seconds between the request to end and the kill."""
+    resume_cmd: Command | None = None
+    checkpoint: Checkpoint | None = None
+    torchrun: Torchrun = Torchrun()
+    mpi: Mpi = Mpi()
+    deepspeed: Deepspeed = Deepspeed()
+    accelerate: Accelerate = Accelerate()
+    lightning: Lightning = Lightning()
+    tensorflow: Tensorflow = Tensorflow()
+
+    @model_validator(mode="after")
+    def _whole(self) -> TrainingJob:
+        if sum(each is not None for each in (self.script, self.module, self.command)) != 1:
+            raise ValueError("a job runs one thing\nwrite one of script: FILE.py, module: NAME, command: [...]")
+        if self.command is not None and self.args:
+            raise ValueError("'args' are those of a script or a module\nwrite them in the command")
+        if not isinstance(self.nodes, SetNodes):
+            names = [node.name for node in self.nodes]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f"the node '{twice}' is listed twice")
+        for name, text in self.env:
+            used = [each for each in names_in([text]) if each in PER_RANK]
+            if used:
+                raise ValueError(
+                    f"the variable {name} is the same for all processes of a node, and {{{used[0]}}} is not"
+                )
+        return self
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """The script, module or command with its arguments, placeholders included."""
+        return self.command or (self.script or self.module or "", *self.args)

@@ -1,0 +1,35 @@
+"""Launchers: one module per mode, each of which turns a job into the commands of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.training.job import Mode, TrainingJob
+from vsphere_ai.training.launch import Launch, Plan
+from vsphere_ai.training.launchers import (
+    accelerate,
+    deepspeed,
+    horovod,
+    lightning,
+    mpi,
+    per_process,
+    tensorflow,
+    torchrun,
+)
+
+LAUNCHERS: Mapping[Mode, Callable[[Plan], Launch]] = {
+    "torchrun": torchrun.launch,
+    "env": per_process.launch,
+    "mpi": mpi.launch,
+    "horovod": horovod.launch,
+    "deepspeed": deepspeed.launch,
+    "accelerate": accelerate.launch,
+    "lightning": lightning.launch,
+    "tensorflow": tensorflow.launch,
+}
+
+
+def launch(job: TrainingJob, mode: Mode, nodes: Sequence[Node], run: str) -> Launch:
+    """Return what a job runs on each of its nodes in a mode; `Refused` where it cannot run as it is written."""
+    return LAUNCHERS[mode](Plan(job, tuple(nodes), run))

@@ -1,0 +1,71 @@
+"""DeepSpeed: its launcher on every node (`--no_ssh`), or once on the first node, with a host file.
+
+Source: DeepSpeed, launcher/runner.py and multinode_runner.py; its Open MPI runner takes the interface eth0 unless
+`--launcher_args` names another one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from vsphere_ai.training.launch import Launch, NodeFile, NodeLaunch, Plan, Process, refuse
+from vsphere_ai.training.launchers.mpi import HOST_FILE, host_file, on_head, require_mesh, shared_variables
+from vsphere_ai.training.on_node import rank_file
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
+
+
+def launch(plan: Plan) -> Launch:
+    """Return DeepSpeed's launcher on each node, or on the first one."""
+    require_mesh(plan, "DeepSpeed")
+    return _everywhere(plan) if plan.job.deepspeed.via == "no_ssh" else _from_head(plan)
+
+
+def _everywhere(plan: Plan) -> Launch:
+    nodes = []
+    for number, node in enumerate(plan.nodes):
+        what, unfinished = plan.what(plan.per_node_values(number))
+        argv = (*_start(plan), "--no_ssh", "--node_rank", str(number), *_program(plan, what, unfinished))
+        files = [NodeFile(HOST_FILE, host_file(plan))]
+        files += [NodeFile("rank.py", rank_file(), executable=True)] if unfinished else []
+        process = Process(f"node-{number}", argv, {**plan.env(number), **plan.threads(number)}, plan.ranks[number])
+        nodes.append(NodeLaunch(node, (process,), tuple(files), plan.nccl(number)))
+    return Launch(plan.job, "deepspeed", plan.run, tuple(nodes), _notes(plan))
+
+
+def _from_head(plan: Plan) -> Launch:
+    job, via = plan.job, plan.job.deepspeed.via
+    if job.mpi.ssh_mesh:
+        raise refuse("deepspeed-ssh", f"DeepSpeed's {via} launcher takes no key of one run only", "write via: no_ssh")
+    shared = shared_variables(plan)
+    what, unfinished = plan.what(plan.per_job_values())
+    shell = next((each for each in what if not _PLAIN.fullmatch(each)), None)
+    if via == "pdsh" and shell is not None:
+        raise refuse("pdsh", f"pdsh hands '{shell}' to a shell on each node", "write via: no_ssh")
+    networks = plan.networks()
+    own = f"--mca btl_tcp_if_include {networks} --mca oob_tcp_if_include {networks}"
+    launcher_args = ("--launcher_args", own) if via == "openmpi" and len(plan.nodes) > 1 else ()
+    argv = (*_start(plan), "--launcher", via, *launcher_args, *_program(plan, what, unfinished))
+    return replace(on_head(plan, argv, shared), mode="deepspeed", notes=_notes(plan))
+
+
+def _start(plan: Plan) -> tuple[str, ...]:
+    return (
+        *(plan.program("deepspeed"), "--hostfile", f"{plan.run_dir}/{HOST_FILE}"),
+        *("--master_addr", plan.head.address, "--master_port", str(plan.job.port)),
+        *plan.job.deepspeed.arguments,
+    )
+
+
+def _program(plan: Plan, what: tuple[str, ...], unfinished: bool) -> tuple[str, ...]:
+    if unfinished or plan.job.command is not None:
+        return ("--no_python", *(plan.by_rank_file(what) if unfinished else what))
+    return ("--module", *what) if plan.job.module is not None else what
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    given = plan.job.deepspeed.arguments
+    if "--no_local_rank" in given or plan.job.deepspeed.via == "openmpi":
+        return ()
+    return ("DeepSpeed gives the script an argument --local_rank=N, unless its arguments have --no_local_rank",)
