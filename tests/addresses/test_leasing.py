@@ -68,7 +68,7 @@ def test_a_count_that_falls_gives_nothing_back_until_it_is_released():
 
 def test_a_nic_that_is_gone_from_the_set_is_released_alone():
     first = lease(Ledger(), terms(), [trn(2, NicRequest("mgmt"), NicRequest("data"))])
-    after = release(first.ledger, terms(), "trn", keep=2, nics=[Nic("trn", "mgmt", 4)])
+    after = release(first.ledger, terms(), "trn", keep={Nic("trn", "mgmt", 4): 2})
     assert {each.nic.name for each in all_leases(after, POOLS)} == {"mgmt"}
 
 
@@ -169,7 +169,7 @@ def affine(**by_name):
     return {n: Pool(subnet=f"10.{i}.0.0/24", **more) for i, (n, more) in enumerate(by_name.items())}
 
 
-HERE = Place(("trn", "training"), "esx01", "ai/training", "dvpg-rail1")
+HERE = Place(("trn", "training"), ("esx01",), ("ai/training",), "dvpg-rail1")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_named_pool_is_not_taken_for_a_vm_that_it_is_not_for():
 def test_each_vm_has_an_address_of_the_pool_of_its_host():
     pools = affine(a={"affinity": Affinity(hosts=("esx01",))}, b={"affinity": Affinity(hosts=("esx02",))})
     hosts = ("esx01", "esx02", "esx02", "esx01")
-    nic = NicRequest("a", places=tuple(Place(host=host) for host in hosts))
+    nic = NicRequest("a", places=tuple(Place(hosts=(host,)) for host in hosts))
     first = lease(Ledger(), terms(pools), [trn(4, nic)])
     assert addresses(first, "a") == ["10.0.0.1", "10.1.0.1", "10.1.0.2", "10.0.0.2"]
     assert lease(first.ledger, terms(pools), [trn(4, nic)]).leases == first.leases

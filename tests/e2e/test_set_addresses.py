@@ -189,3 +189,56 @@ def test_an_address_of_a_program_that_is_in_use_is_not_leased(farm):
     farm("ipam", "lease", farm.cli.file(play("train-01", nics=1)), "--yes", code=1)
     assert "esx01" in farm.cli.err
     assert held(farm) == {}
+
+
+def test_spare_addresses_are_held_for_growth_and_kept_when_the_set_shrinks(farm):
+    card = "{name: mgmt, port_group: dvpg-lan, addresses: mgmt, spare: 2}"
+    farm.apply(play("train-[01:02]", cards=(card,)))
+    farm.apply(play("other-a", name="others", nics=1))
+    assert [e["address"] for e in farm.document("ipam", "show")["leases"] if e["set"] == "others"] == ["10.20.0.15"]
+    farm.apply(play("train-[01:03]", cards=(card,)))
+    states = [e["state"] for e in farm.document("ipam", "check")["leases"] if e["set"] == "train"]
+    assert states == ["in use"] * 3 + ["spare"] * 2
+    found = {e["index"]: e["address"] for e in farm.document("ipam", "show")["leases"] if e["set"] == "train"}
+    assert [found[n] for n in (1, 2, 3, 4)] == ["10.20.0.11", "10.20.0.12", "10.20.0.13", "10.20.0.14"]
+    playbook = farm.cli.file(play("train-[01:01]", cards=(card,)))
+    farm("apply", playbook, "--yes", "--destroy", "2")
+    states = [e["state"] for e in farm.document("ipam", "check")["leases"] if e["set"] == "train"]
+    assert states == ["in use", "spare", "spare"]
+
+
+GROUPS = """
+vms:
+  rank_zero: {folder: ai, names: ["train-01"]}
+hosts:
+  row_one: [esx02.lab.local]
+"""
+
+
+def test_pools_have_affinities_to_groups_of_vms_before_groups_of_hosts_before_folders(farm):
+    more = """
+  zero: {subnet: 10.71.0.0/24, affinity: {vms: [rank_zero]}, quarantine: 0}
+  row: {subnet: 10.72.0.0/24, affinity: {hosts: [row_one]}, quarantine: 0}
+  inside: {subnet: 10.73.0.0/24, affinity: {folders: [ai]}, quarantine: 0}
+  net: {subnet: 10.74.0.0/24, affinity: {portgroups: [dvpg-lan]}, quarantine: 0}
+"""
+    farm.inventory = farm.cli.file(INVENTORY + more + GROUPS, "groups.yml")
+    card = "{name: mgmt, port_group: dvpg-lan, addresses: auto}"
+    farm.apply(play("train-[01:04]", cards=(card,), placement="{anti_affinity: should}"))
+    hosts = {vm["name"]: vm["host"] for vm in farm.lab.get("/lab/farm")["vms"]}
+    by_index = held(farm)
+    assert by_index[1].startswith("10.71.")
+    for index in (2, 3, 4):
+        row = hosts[f"train-0{index}"] == "esx02.lab.local"
+        assert by_index[index].startswith("10.72." if row else "10.73.")
+    assert {a[:6] for a in by_index.values()} == {"10.71.", "10.72.", "10.73."}
+
+
+def test_more_vms_than_blocks_of_rails_are_refused(farm):
+    rail = "  rail9: {subnet: 172.16.9.0/25, per_node: 27, node_gateway: 1, routes: [{to: 172.16.0.0/16}]}\n"
+    farm.inventory = farm.cli.file(INVENTORY + rail, "rails.yml")
+    card = "{name: rdma1, port_group: dvpg-rdma, rail: 1, addresses: rail9}"
+    found = farm.document("plan", farm.cli.file(play("train-[01:05]", cards=(card,))), code=1)
+    assert {p["rule"] for p in found["problems"]} == {"addresses.no-room"}
+    farm.apply(play("train-[01:04]", cards=(card,)))
+    assert set(held(farm).values()) == {f"172.16.9.{n}" for n in (2, 34, 66, 98)}

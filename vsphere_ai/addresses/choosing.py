@@ -60,6 +60,11 @@ def _no_pool(nic: Nic, why: str) -> AddressProblem:
 
 
 def _words(place: Place) -> str:
-    parts = (("VM", ", ".join(place.vms)), ("host", place.host), ("folder", place.folder))
-    named = [f"{what} {value}" for what, value in (*parts, ("port group", place.portgroup)) if value]
+    parts = (
+        ("VM", place.vms),
+        ("host", place.hosts),
+        ("folder", place.folders[-1:]),
+        ("port group", (place.portgroup,)),
+    )
+    named = [f"{what} {', '.join(names)}" for what, names in parts if any(names)]
     return ", ".join(named) or "its place is not known"

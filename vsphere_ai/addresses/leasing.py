@@ -45,15 +45,15 @@ def wanted_keys(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) ->
     return found
 
 
-def release(ledger: Ledger, terms: Terms, set_name: str, keep: int = 0, nics: Sequence[Nic] | None = None) -> Ledger:
-    """Return the ledger in which a set holds addresses for `keep` VMs, and for these `nics` only; None: all of them.
+def release(ledger: Ledger, terms: Terms, set_name: str, keep: int | Mapping[Nic, int] = 0) -> Ledger:
+    """Return the ledger in which a set holds addresses for `keep` VMs, or by NIC for as many; none for other NICs.
 
     Do that once the VMs are gone: the rest is in quarantine from `terms.now`.
     """
     after = ledger
     for nic, holding in ledger.holdings.items():
         if nic.set == set_name:
-            count = min(keep if nics is None or nic in nics else 0, holding.count)
+            count = min(keep if isinstance(keep, int) else keep.get(nic, 0), holding.count)
             kept = after.with_count(nic, count, Choice(terms.pools, (), terms.avoided), terms.now)
             after = kept if isinstance(kept, Ledger) else after
     return after.tidied(terms.pools, terms.now)

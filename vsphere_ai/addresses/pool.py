@@ -70,7 +70,7 @@ class Backend(Part):
 
 
 class Affinity(Part):
-    """For which VMs a pool is: names or globs of sets and groups, hosts, folders, port groups; empty: for any."""
+    """For which VMs a pool is: names or globs of VMs, sets and groups; of hosts, folders, port groups; empty: any."""
 
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Affinity(Part):
 
     def matches(self, place: Place) -> tuple[bool, bool, bool, bool] | None:
         """Return in which of the four a place is named, in the order of precedence; None where it is excluded."""
-        given = (place.vms, (place.host,), (place.folder,), (place.portgroup,))
+        given = (place.vms, place.hosts, place.folders, (place.portgroup,))
         found = []
         for patterns, names in zip((self.vms, self.hosts, self.folders, self.portgroups), given, strict=True):
             named = any(fnmatchcase(name, pattern) for name in names if name for pattern in patterns)
@@ -92,11 +92,14 @@ class Affinity(Part):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a VM is or will be: the names of its set and groups, its host, its folder, the port group of a NIC."""
+    """Where a VM is or will be: its name and those of its set and groups; its host and groups of it; its folders.
+
+    `folders` are those that it is in, inner ones first, and then its path in the tree of VMs, ``ai/training``.
+    """
 
     vms: tuple[str, ...] = ()
-    host: str = ""
-    folder: str = ""
+    hosts: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     portgroup: str = ""
 
 

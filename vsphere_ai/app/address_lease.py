@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from vsphere_ai.app.read_estate import read_with
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import Refused
+from vsphere_ai.language.selection import groups_of
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.sets.lay_out import placed_in
 from vsphere_ai.sets.leases import requests_of
@@ -52,7 +54,8 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
     with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
         found = read_recorded(session)
         estate = read_with(session, lambda _: Depth())
-        wanted = requests_of(placed_in(session.set_plays(playbook), estate), estate)
+        placed = placed_in(session.set_plays(playbook), estate)
+        wanted = requests_of(placed, estate, partial(groups_of, session.inventory))
         keys = wanted_keys(found.ledger, found.terms, wanted)
         emit(Status(""))
         count = sum(map(len, keys.values()))

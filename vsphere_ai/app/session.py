@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language import playbook as playbooks
 from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.play import Desired, Playbook
-from vsphere_ai.language.selection import narrow
+from vsphere_ai.language.selection import groups_of, narrow
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
@@ -187,7 +187,9 @@ class Session:
         from vsphere_ai.connect.address_ledger import read_text
 
         terms = Terms(self.inventory.pools, int(time.time()), self.inventory.reserved)
-        return Book(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self.vcenter, self.emit)))
+        pools = self.inventory.pools.values()
+        groups = partial(groups_of, self.inventory) if any(p.affinity.vms or p.affinity.hosts for p in pools) else None
+        return Book(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self.vcenter, self.emit)), groups)
 
     @property
     def lock_mode(self) -> Mode:

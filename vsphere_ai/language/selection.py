@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -31,6 +31,17 @@ def passed_over(pattern: str, inventory: Inventory, estate: Estate) -> frozenset
     """Return the VMs a pattern would mean that are not the user's to change, and that `select` leaves out of it."""
     everything = _Selector(inventory, estate, Mark(""), ("vm",), managed=True)
     return frozenset(everything.evaluate(pattern, groups=True)) & {*estate.managed}
+
+
+def groups_of(inventory: Inventory, estate: Estate) -> Mapping[str, tuple[str, ...]]:
+    """Return the groups of the inventory that hosts and VMs are in, by their references."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in ("host", "vm"):
+        selector = _Selector(inventory, estate, Mark(""), (kind,))
+        for name, group in inventory.groups(kind).items():
+            for target in selector.members(kind, group):
+                found[target.ref] = (*found.get(target.ref, ()), name)
+    return found
 
 
 def hosts_named(patterns: Sequence[str], inventory: Inventory, estate: Estate) -> frozenset[Target]:

@@ -25,6 +25,8 @@ class WantedNic:
     rail: int | None = None
     role: str | None = None
     mtu: int | None = None
+    spare: int = 0
+    """Addresses that are held for VMs which the set may get later."""
 
 
 @dataclass(frozen=True)

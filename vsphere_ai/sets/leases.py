@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.addresses.conflicts import find_conflicts
@@ -14,7 +14,7 @@ from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Place
 from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, SetRequest, Terms
 from vsphere_ai.fabric.dvs import PORT_GROUP
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
 from vsphere_ai.model.vm_sets import Fault, Member, MemberNic, mac_address
@@ -38,22 +38,28 @@ class Addresses:
     kept: str = ""
 
 
+GroupsOf = Callable[[Estate], Mapping[str, tuple[str, ...]]]
+"""The groups that the hosts and VMs of an estate are in, by their references."""
+
+
 @dataclass(frozen=True)
 class Book:
     """What addresses depend on beside the estate: the text of the ledger, the pools of the inventory, and the time.
 
-    `in_use`: addresses that no object of the estate shows, such as those of vCenter's IP pools.
+    `in_use`: addresses that no object of the estate shows, such as those of vCenter's IP pools. `groups`: those of the
+    inventory, where affinities of pools may name them.
     """
 
     text: str
     terms: Terms
     in_use: tuple[InUse, ...] = ()
+    groups: GroupsOf | None = None
 
 
 def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresses:
     """Return the addresses of all members, as the ledger will have them."""
     before = read_ledger(book.text)
-    requests = requests_of(found, estate)
+    requests = requests_of(found, estate, book.groups)
     result = lease(before, book.terms, requests)
     own = {(r.name, n.name) for r in requests for n in r.nics}
     leases = [each for each in result.leases if (each.nic.set, each.nic.name) in own]
@@ -79,9 +85,16 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     )
 
 
-def requests_of(found: Sequence[Found], estate: Estate) -> list[SetRequest]:
+def requests_of(found: Sequence[Found], estate: Estate, groups_of: GroupsOf | None = None) -> list[SetRequest]:
     """Return what the sets that have addresses of pools ask for."""
-    return [request for each in found if (request := _request(each, estate)) is not None]
+    groups = groups_of(estate.with_objects(_outlines(found))) if groups_of else {}
+    return [request for each in found if (request := _request(each, estate, groups)) is not None]
+
+
+def _outlines(found: Sequence[Found]) -> Iterator[Facts]:
+    """Yield what groups of VMs ask of members that do not exist yet."""
+    for member in (m for each in found for m in each.members if not m.exists and not m.faults):
+        yield Facts(member.ref, {"name": member.name, "parent": member.place.folder, "runtime.host": member.place.host})
 
 
 def lease_steps(addresses: Addresses, datacenter: Target) -> Iterator[Step]:
@@ -112,15 +125,25 @@ def _text(ledger: Ledger, before: Ledger, text: str) -> str:
     return text if ledger.holdings == before.holdings else ledger_text(ledger)
 
 
-def _request(found: Found, estate: Estate) -> SetRequest | None:
+def _request(found: Found, estate: Estate, groups: Mapping[str, tuple[str, ...]]) -> SetRequest | None:
     wanted, count = found.play.wanted, max((*found.play.names, 0))
     nics = [n for n in wanted.nics if n.pools]
     if not nics or not count:
         return None
     at = {m.index: m for m in found.members}
-    places = {n.name: [_place(found, at.get(i), n.port_group, estate) for i in range(1, count + 1)] for n in nics}
+    places = [_place(found, at.get(i), estate, groups) for i in range(1, count + 1)]
     return SetRequest(
-        wanted.name, count, tuple(NicRequest(n.name, _named(n.pools), places=tuple(places[n.name])) for n in nics)
+        wanted.name,
+        count,
+        tuple(
+            NicRequest(
+                n.name,
+                _named(n.pools),
+                spare=n.spare,
+                places=tuple(replace(p, portgroup=n.port_group) for p in places),
+            )
+            for n in nics
+        ),
     )
 
 
@@ -128,15 +151,23 @@ def _named(pools: tuple[str, ...]) -> tuple[str, ...]:
     return () if pools == (AUTO,) else pools
 
 
-def _place(found: Found, member: Member | None, port_group: str, estate: Estate) -> Place:
+def _place(found: Found, member: Member | None, estate: Estate, groups: Mapping[str, tuple[str, ...]]) -> Place:
     """Return where a member is or will be, by names: what affinities of pools are compared with."""
     name = found.play.wanted.name
     if member is None:
-        return Place(vms=(name,), portgroup=port_group)
+        return Place(vms=(name,))
     there = estate.get(found.real.get(member.ref, ""))
     folder = estate.get(there.get("parent") if there else member.place.folder)
     host = estate.get(there.get("runtime.host") if there else member.place.host)
-    return Place((name, member.name), host.name if host else "", folder.name if folder else "", port_group)
+    hosts = (host.name, *groups.get(host.ref, ())) if host else ()
+    own = groups.get(there.ref if there else member.ref, ())
+    return Place((name, member.name, *own), hosts, _folders(folder, estate))
+
+
+def _folders(folder: Facts | None, estate: Estate) -> tuple[str, ...]:
+    """Return the names of a VM folder and of those above it, without the one of the datacenter, and its path."""
+    path = estate.path_of(folder.ref).partition("/vm/")[2] if folder else ""
+    return (*reversed(path.split("/")), path) if path else ()
 
 
 def _nics(
@@ -162,14 +193,15 @@ def _nics(
 
 
 def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Ledger:
-    """Return the ledger without what members hold that leave at the end of the range."""
+    """Return the ledger without what members hold that leave at the end of the range; the spare ones are kept."""
     now = Terms(terms.pools, RELEASED_NOW, terms.avoided, terms.seen)
     for each in found:
         name, keep = each.play.wanted.name, max((*each.play.names, 0))
-        nics = [Nic(name, n.name, v) for n in each.play.wanted.nics for v in (4, 6)]
-        held = max((h.count for nic, h in ledger.holdings.items() if nic.set == name), default=0)
-        if held > keep:
-            ledger = release(ledger, now, name, keep, nics)
+        kept = {Nic(name, n.name, v): keep + n.spare * bool(keep) for n in each.play.wanted.nics for v in (4, 6)}
+        if any(h.count > kept.get(nic, keep) for nic, h in ledger.holdings.items() if nic.set == name):
+            ledger = release(ledger, now, name, kept)
+            for nic in kept.keys() & ledger.holdings.keys():
+                ledger = ledger.with_spare(nic, max(0, ledger.holdings[nic].count - keep))
     return ledger
 
 

@@ -49,6 +49,11 @@ class SetNic(Settings):
         "Address pools of the inventory, of each family the first with room; `auto`: those that fit by affinity or "
         "default; `dhcp`, which is what it means where it is left out."
     )
+    spare: int | None = setting(
+        "Addresses of pools that the set holds behind those of its VMs, so that it may grow without a gap.",
+        ge=0,
+        le=4096,
+    )
     shares: Literal["low", "normal", "high"] | int | None = setting("Shares under Network I/O Control.")
     limit: int | None = setting("Mbit/s it never exceeds under Network I/O Control.", ge=1)
 
