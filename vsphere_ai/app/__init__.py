@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
+    from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes
     from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
@@ -76,6 +77,7 @@ _NAMES = {
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
+    "nodes": "NodesRequest NodesResult guest_settings list_nodes",
     "outputs": "OutputRequest OutputResult output",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
@@ -108,6 +110,7 @@ __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
+__all__ += ["NodesRequest", "NodesResult", "guest_settings", "list_nodes"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]

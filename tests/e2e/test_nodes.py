@@ -1,0 +1,71 @@
+"""Nodes of training on the lab: the VMs of a set, and others by name, with what their hosts have behind them."""
+
+from __future__ import annotations
+
+import pytest
+from support.vm_sets import FARM, FULL, INVENTORY
+
+from vsphere_ai import app
+from vsphere_ai.errors import UsageError
+
+pytestmark = pytest.mark.lab
+LEAVES = "leaves: {leaf-a: {hosts: ['esx[01:02].lab.local']}}\n"
+
+
+@pytest.fixture
+def estate(cli, make_lab, monkeypatch):
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    inventory = cli.file(INVENTORY + LEAVES, "inventory.yml")
+    playbook = cli.file(FULL)
+    return cli, app.EstateRequest(inventory), inventory, playbook
+
+
+def test_the_vms_of_a_set_are_nodes_with_their_hosts_gpus_and_rails(estate):
+    cli, request, inventory, playbook = estate
+    with pytest.raises(UsageError, match="no VM of train is there"):
+        app.list_nodes(app.NodesRequest(playbook=playbook, estate=request))
+    assert cli("apply", playbook, "--yes", "-i", inventory) == 0, cli.out
+    found = app.list_nodes(app.NodesRequest(playbook=playbook, set="train", estate=request))
+    assert [n.vm for n in found.nodes] == [f"train-{i:02d}" for i in range(1, 5)]
+    assert [n.address for n in found.nodes] == [f"10.20.0.{i}" for i in range(11, 15)]
+    farm = farm_now()
+    assert {n.vm: n.host for n in found.nodes}.items() <= {vm["name"]: vm["host"] for vm in farm["vms"]}.items()
+    for node in found.nodes:
+        (gpu,) = node.gpus
+        host = next(h for h in farm["hosts"] if h["name"] == node.host)
+        assert [g["pci"] for g in host["gpus"] if node.vm in g["vms"]] == [gpu.host_pci]
+        assert gpu.profile == "grid_a100-10c"
+        (rail,) = node.rails
+        assert (rail.number, rail.vmnic, rail.interface) == (1, "vmnic4", "rdma1")
+        assert rail.address.startswith("172.16.1.")
+        assert rail.rdma_device.startswith("roces")
+        assert rail.switch_port == "leaf-a"
+        assert node.interface == "mgmt"
+    state = found.states["train-01"]
+    assert (state.power, state.passthrough) == ("poweredOn", False)
+    assert {"10.20.0.11", "172.16.1.10", "10.30.0.11"} <= set(state.leased)
+    assert set(state.leased) == set(state.reported)
+    by_storage = app.list_nodes(app.NodesRequest(playbook=playbook, nic="storage", estate=request))
+    assert by_storage.nodes[0].address == "10.30.0.11"
+    for wrong in ({"set": "trian"}, {"nic": "mgmtt"}):
+        with pytest.raises(UsageError):
+            app.list_nodes(app.NodesRequest(playbook=playbook, estate=request, **wrong))
+
+
+def test_vms_by_name_need_no_set(estate):
+    _, request, _, _ = estate
+    found = app.list_nodes(app.NodesRequest(vms=["other-01"], estate=request))
+    (node,) = found.nodes
+    assert (node.vm, node.host, node.gpus, node.rails) == ("other-01", "esx01.lab.local", (), ())
+    with pytest.raises(UsageError):
+        app.list_nodes(app.NodesRequest(vms=["absent-*"], estate=request))
+    with pytest.raises(UsageError, match="no VMs are named"):
+        app.list_nodes(app.NodesRequest(estate=request))
+
+
+def farm_now():
+    from vsphere_ai.lab import process
+    from vsphere_ai.security.state_dir import lab_dir
+
+    return process.find(lab_dir()).get("/lab/farm")
