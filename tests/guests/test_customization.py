@@ -70,6 +70,15 @@ def test_unknown_slots_are_in_the_order_of_device_keys_where_the_api_takes_any()
     assert rules(replace(GUEST, nics=NICS[:1]), cards[2:]) == [], "one adapter has no order"
 
 
+def test_a_nic_with_dhcp_has_no_address_and_no_gateway_of_its_own():
+    nics = (NICS[0], GuestNic("dhcp", DATA, dhcp=True))
+    guest = replace(GUEST, nics=nics)
+    assert rules(guest, CARDS[:2]) == []
+    found = to_vim(linux_prep(guest, CARDS[:2]), vim.vm.customization.Specification, OLDEST).nicSettingMap[1]
+    assert isinstance(found.adapter.ip, vim.vm.customization.DhcpIpGenerator)
+    assert not found.adapter.subnetMask
+
+
 def test_a_guest_without_a_domain_has_one_because_the_api_wants_it():
     nics = (replace(NICS[0], search=(), nameservers=()),)
     assert linux_prep(replace(GUEST, nics=nics), CARDS[:1])["identity"]["domain"] == "localdomain"

@@ -14,7 +14,8 @@ from support.pods import options
 
 from vsphere_ai.guests.cloud_init import Guest, extra_config
 from vsphere_ai.guests.netplan import GuestNic
-from vsphere_ai.kubernetes.guest_network import guest_file, reported
+from vsphere_ai.guests.reported import reported
+from vsphere_ai.kubernetes.guest_network import guest_file
 
 MAC = "00:50:56:01:00:01"
 NETWORK = {

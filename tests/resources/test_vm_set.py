@@ -9,9 +9,10 @@ from support.vm_sets import KEY, play
 
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Member, Place
+from vsphere_ai.model.vm_sets import Member, MemberNic, Place
 from vsphere_ai.resources.vm_set import VmSet
 from vsphere_ai.resources.vm_set.disks import disk_problems
+from vsphere_ai.resources.vm_set.linux_prep import slots_of
 
 ALONE = """
 - vms: new-[01:02]
@@ -60,6 +61,28 @@ def test_a_pattern_that_only_finds_makes_nothing(pattern, tmp_path):
         load_playbook(path, kinds())
     (fault,) = refused.value.diagnostics
     assert (fault.mark.line, fault.mark.column) == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("api", "taken", "nics", "slots"),
+    [
+        ("7.0.3.0", (), 5, (160, 192, 224, 256, 1184)),
+        ("7.0.3.0", (160, 256), 3, (192, 224, 1184)),
+        ("7.0.3.0", (), 1, ()),
+        ("8.0.0.1", (), 5, ()),
+    ],
+)
+def test_before_8_0_the_clone_names_the_slots_that_a_customization_goes_by(api, taken, nics, slots):
+    ref = "VirtualMachine:vm-1"
+    macs = [MemberNic(f"n{i}", f"00:50:56:00:00:0{i}") for i in range(nics)]
+    member = Member("t", 1, "VirtualMachine:1", "t1", "1", place=Place(source=ref), nics=tuple(macs))
+    devices = [{"_typeName": "VirtualVmxnet3", "key": 4000, "slotInfo": {"pciSlotNumber": 192}}]
+    devices += [{"_typeName": "ParaVirtualSCSIController", "key": n, "slotInfo": {"pciSlotNumber": n}} for n in taken]
+    source = Facts(ref, {"name": "u", "config.hardware.device": tuple(devices)})
+    view = View(Estate(About("vCenter", api[:5], "1", api, "i"), {ref: source}))
+    found = slots_of(VmSet(name="t", customize="linux_prep"), member, view)
+    assert tuple(found.values()) == slots
+    assert slots_of(VmSet(name="t"), member, view) == {}
 
 
 def disk(thin, gb=40, key=2000):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from ipaddress import ip_address, ip_interface
+from typing import cast
 
 import yaml
 
@@ -24,6 +25,7 @@ from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.networks import Address
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 
 MOST_BYTES = 64 * 1024
@@ -165,16 +167,19 @@ def decoded(settings: Mapping[str, str], name: str) -> str:
         raise ValueError(f"guestinfo.{name} is not encoded as {encoding or 'text'}: {error}") from None
 
 
-def given_network(settings: Mapping[str, str]) -> Mapping[str, object] | None:
+def given_metadata(settings: Mapping[str, str]) -> Mapping[str, Plain]:
+    """Return what a VM's metadata say; empty where it has none. `ValueError`: not readable."""
+    found = _parsed(decoded(settings, "metadata"))
+    return found if isinstance(found, Mapping) else {}
+
+
+def given_network(settings: Mapping[str, str]) -> Mapping[str, Plain] | None:
     """Return the content of the network file in a VM's metadata; None where it has none. `ValueError`: not readable."""
-    try:
-        found = yaml.safe_load(decoded(settings, "metadata"))
-        network = found.get("network") if isinstance(found, Mapping) else None
-        if isinstance(network, str):
-            inner = {"guestinfo.network": network, "guestinfo.network.encoding": str(found.get("network.encoding", ""))}
-            network = yaml.safe_load(decoded(inner, "network"))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"the metadata is not YAML: {' '.join(str(error).split())}") from None
+    found = given_metadata(settings)
+    network = found.get("network")
+    if isinstance(network, str):
+        inner = {"guestinfo.network": network, "guestinfo.network.encoding": str(found.get("network.encoding") or "")}
+        network = _parsed(decoded(inner, "network"))
     if network is None or isinstance(network, Mapping):
         return network
     raise ValueError("the network in the metadata is not a mapping")
@@ -232,6 +237,18 @@ def _nics(guest: Guest) -> str:
 @cache
 def _shipped(name: str) -> str:
     return (resources.files("vsphere_ai.guests") / "first_boot" / name).read_text("utf-8")
+
+
+def _parsed(text: str) -> Plain:
+    """Return the value of a text in JSON, or in YAML: not every escape of JSON is one of YAML."""
+    try:
+        return cast("Plain", json.loads(text))
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return cast("Plain", yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date or number that cannot be
+        raise ValueError(f"the metadata is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _unpacked(raw: bytes) -> bytes:

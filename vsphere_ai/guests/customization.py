@@ -20,6 +20,7 @@ ANY_ORDER = (8, 0)
 """First API version that maps NICs by MAC address in any order; 7.0 wants ascending PCI slots (KB 87648)."""
 NO_DOMAIN = "localdomain"
 """The API wants a domain, also where there is none."""
+FAILED = "guest.customization-failed"
 HELP = "use an image with cloud-init 21.3 or later and netplan"
 
 
@@ -97,7 +98,7 @@ def _of_vm(
 def _of_nics(guest: Guest) -> Iterator[tuple[str, str, str]]:
     for nic in guest.nics:
         count = sum(each.version == 4 for each in _interfaces(nic))
-        if count != 1:
+        if count != (0 if nic.dhcp else 1):
             words = f"NIC {nic.name}: LinuxPrep gives a NIC exactly one IPv4 address, and it has {count}"
             yield "ipv4", words, HELP
         if not nic.primary and nic.gateways:
@@ -119,14 +120,15 @@ def _interfaces(nic: GuestNic) -> list[IPv4Interface | IPv6Interface]:
 
 def _mapping(nic: GuestNic) -> PlainObject:
     own = _interfaces(nic)
-    (four,) = (each for each in own if each.version == 4)
+    four = next((each for each in own if each.version == 4), None)
     gateways = {version: [g for g in nic.gateways if (":" in g) == (version == 6)] for version in (4, 6)}
-    adapter: dict[str, Plain] = {
-        "_typeName": "CustomizationIPSettings",
-        "ip": {"_typeName": "CustomizationFixedIp", "ipAddress": str(four.ip)},
-        "subnetMask": str(four.netmask),
-    }
-    if nic.primary:
+    adapter: dict[str, Plain] = {"_typeName": "CustomizationIPSettings"}
+    if four is None:
+        adapter["ip"] = {"_typeName": "CustomizationDhcpIpGenerator"}
+    else:
+        adapter["ip"] = {"_typeName": "CustomizationFixedIp", "ipAddress": str(four.ip)}
+        adapter["subnetMask"] = str(four.netmask)
+    if nic.primary and four is not None:
         adapter["gateway"] = tuple(gateways[4])
     six = [each for each in own if each.version == 6]
     if six:

@@ -88,7 +88,7 @@ class Needs:
 class Recorded:
     """What the builder of an image has recorded: cloud-init's version, its renderer, the state of the machine id.
 
-    None or empty: not recorded.
+    None or empty: not recorded. A version without numbers, ``()``: the image has no cloud-init.
     """
 
     cloud_init: tuple[int, ...] | None = None
@@ -121,9 +121,10 @@ def recorded(source: Facts) -> Recorded:
     line = re.search(rf"^\s*{re.escape(KEY)}\s*[:=]\s*(.*)$", notes, re.M)
     text = _settings(source).get(KEY) or (line[1] if line else "")
     words = dict(word.partition("=")[::2] for word in text.split() if "=" in word)
-    numbers = re.match(r"\d+(\.\d+)*", words.get("cloud-init", ""))
+    version = words.get("cloud-init", "").lower()
+    numbers = re.match(r"\d+(\.\d+)*", version)
     return Recorded(
-        tuple(map(int, numbers[0].split("."))) if numbers else None,
+        tuple(map(int, numbers[0].split("."))) if numbers else () if version == "none" else None,
         words.get("renderer", "").lower(),
         words.get("machine-id", "").lower(),
     )
@@ -183,9 +184,14 @@ def _cloud_init(image: _Image) -> Iterator[Finding]:
         help = f"record it in the template: {KEY} = cloud-init=VERSION renderer=NAME machine-id=clean"
         yield image.unknown("cloud-init", "config.extraConfig", "the version of cloud-init is not recorded", help)
         return
-    text = ".".join(map(str, version))
+    text = ".".join(map(str, version)) or "none"
     seen = (KEY, f"cloud-init={text}")
-    if needs.method == "cloud-init" and version < FIRST_GUESTINFO:
+    if not version and needs.method == "cloud-init":
+        help = "write `customize: linux_prep` in vm_set, or install cloud-init 21.3 or later in the template"
+        yield image.found("cloud-init", "fail", "the image has no cloud-init", seen, help)
+    elif not version:
+        yield image.found("cloud-init", "pass", "the image has no cloud-init, which LinuxPrep does without", seen)
+    elif needs.method == "cloud-init" and version < FIRST_GUESTINFO:
         help = "update cloud-init in the template to 21.3 or later, better 23.4, or use LinuxPrep"
         yield image.found("cloud-init", "fail", f"cloud-init {text} does not read guestinfo", seen, help)
     elif needs.method == "linux-prep" and version < FIRST_IMC:

@@ -82,9 +82,13 @@ def file_text(config: Mapping[str, object]) -> str:
     return yaml.dump({"network": config}, Dumper=Dumper, sort_keys=False, default_flow_style=False, width=120)
 
 
-def summary(nics: Sequence[GuestNic]) -> list[str]:
-    """Return a line per NIC for a plan: name, MAC address, addresses, MTU, table, gateways, routes, DNS servers."""
-    return ["  ".join(_words(nic, table)) for nic, table in zip(nics, tables(nics), strict=True)]
+def summary(nics: Sequence[GuestNic], *, routed: bool = True) -> list[str]:
+    """Return a line per NIC for a plan: name, MAC address, addresses, MTU, table, gateways, routes, DNS servers.
+
+    `routed`: a NIC that is not primary has a routing table of its own.
+    """
+    own = tables(nics) if routed else [None] * len(nics)
+    return ["  ".join(_words(nic, table)) for nic, table in zip(nics, own, strict=True)]
 
 
 def read_network(text: str) -> tuple[GuestNic, ...]:

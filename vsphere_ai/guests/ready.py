@@ -97,6 +97,14 @@ def verdict(text: str) -> Ready:
     return Ready(found.generation, nics, found.not_probed, found.machine)
 
 
+def is_ready(settings: Mapping[str, str], generation: int) -> bool:
+    """Return whether a guest has said that it is ready, in this generation of what it was given."""
+    try:
+        return verdict(settings.get(READY, "")).generation == generation
+    except ValueError:
+        return False
+
+
 def ready_problems(target: Target, ready: Ready, nics: Sequence[GuestNic], generation: int) -> Iterator[Problem]:
     """Yield why a guest that has reported is not ready to be used, each with a rule id ``guest.*``.
 

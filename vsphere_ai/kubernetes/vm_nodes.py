@@ -14,7 +14,8 @@ from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.links import why
 from vsphere_ai.fabric.route import HOST_PATHS, PORT_GROUP_PATHS, SWITCH_PATHS
 from vsphere_ai.fabric.trace import key_of
-from vsphere_ai.kubernetes.guest_network import Ethernet, Interface, guest_file, reported
+from vsphere_ai.guests.reported import reported
+from vsphere_ai.kubernetes.guest_network import Ethernet, Interface, guest_file
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.networks import Address
 from vsphere_ai.model.plain import inside, objects
@@ -121,7 +122,7 @@ def _nic(
     switch = dvs.switch_of(estate, group)
     most = switch.get("config.maxMtu") if switch else None
     file = known.get(mac, Ethernet(mac))
-    seen = reported(objects(facts.get("guest.net")), mac)
+    seen = reported(facts.get("guest.net"), mac)
     backing = device.get("backing") or {}
     name = group.name if group else str(backing.get("deviceName") or backing.get("opaqueNetworkId") or "no network")
     stated = interfaces.get(name, "")

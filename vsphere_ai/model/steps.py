@@ -296,6 +296,8 @@ class GuestReady(Wait):
     generation: int
     nics: tuple[tuple[str, tuple[str, ...]], ...] = ()
     timeout: float = 600
+    customized: bool = field(default=False, metadata=WRITTEN_IF_SET)
+    """vCenter customizes the guest, which writes no ready key: what VMware Tools report has to do."""
 
 
 @dataclass(frozen=True)

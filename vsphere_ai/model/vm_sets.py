@@ -104,6 +104,8 @@ class Mark:
     """What it was cloned of, as the playbook writes it."""
     guest: str = ""
     """What its guest was given, in words and as a checksum: the texts themselves are redacted."""
+    customize: str = ""
+    """``linux_prep`` where vCenter has customized the guest; empty for cloud-init."""
 
     def settings(self) -> dict[str, str]:
         """Return the advanced settings."""
@@ -117,6 +119,7 @@ class Mark:
             f"{PREFIX}nics": json.dumps(nics, separators=(",", ":")),
             f"{PREFIX}source": self.source,
             f"{PREFIX}guest": self.guest,
+            f"{PREFIX}customize": self.customize,
         }
         return {key: value for key, value in settings.items() if value}  # an empty value removes a key
 
@@ -138,6 +141,7 @@ class Mark:
                 nics,
                 own.get("source", ""),
                 own.get("guest", ""),
+                own.get("customize", ""),
             )
         except (KeyError, TypeError, ValueError):
             return None

@@ -36,6 +36,7 @@ READING = ("System.View", "System.Read")
 
 DELETE = "VirtualMachine.Inventory.Delete"
 """What destroying a VM takes, on the VM and on its folder."""
+CUSTOMIZE = "VirtualMachine.Provisioning.Customize"
 EDIT_CLUSTER = "Host.Inventory.EditCluster"
 LEDGER = ("Global.ManageCustomFields", "Global.SetCustomField")
 """What writing the leases of addresses takes, on the root folder (see `connect.address_ledger`)."""
@@ -173,10 +174,9 @@ def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
     source = estate.get(step.source)
     template = source is not None and source.get("config.template")
     location = step.spec["location"]
+    making = "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone"
     taken = {
-        step.source: (
-            "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone",
-        ),
+        step.source: (making, *([CUSTOMIZE] if "customization" in step.spec else [])),
         step.folder: ("VirtualMachine.Inventory.CreateFromExisting", *_of_new(step)),
         location.get("pool", ""): ("Resource.AssignVMToPool",),
         location.get("datastore", ""): ("Datastore.AllocateSpace",),

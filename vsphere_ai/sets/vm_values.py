@@ -12,9 +12,9 @@ from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.guests.cloud_init import given_network
 from vsphere_ai.guests.netplan import GuestNic, file_text, read_network
-from vsphere_ai.guests.ready import READY, verdict
+from vsphere_ai.guests.ready import is_ready
+from vsphere_ai.guests.reported import reported
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.plain import objects
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import MOID, Member, MemberNic, is_new, mark_of, settings_of
@@ -95,11 +95,7 @@ def refusal_of(vm: VmOfSet, nics: Sequence[str], estate: Estate) -> Refusal | No
         return Refusal("output.no-mark", "it has no mark of its set", "someone removed it; it is not used")
     if facts.get("runtime.powerState") != "poweredOn":
         return Refusal("output.off", "it is not powered on", again)
-    try:
-        ready = verdict(settings_of(facts).get(READY, "")).generation == mark.generation
-    except ValueError:
-        ready = False
-    if not ready:
+    if not (mark.customize or is_ready(settings_of(facts), mark.generation)):
         return Refusal("output.not-ready", "its guest has not said that it is ready", "wait for it, or look into it")
     for name in nics:
         nic = next((n for n in mark.nics if n.name == name), None)
@@ -263,13 +259,4 @@ def _on_bus(wanted: WantedNic, mac: str, field: str, facts: Facts) -> Value:
 
 def _reported(facts: Facts, mac: str) -> tuple[str, ...]:
     """Return the addresses, with their prefix length, that the guest reports for a MAC address; none of a link."""
-    found = []
-    for net in objects(facts.get("guest.net")):
-        config = net.get("ipConfig")
-        if str(net.get("macAddress", "")).lower() != mac or not isinstance(config, Mapping):
-            continue
-        for each in objects(config.get("ipAddress")):
-            text = f"{each.get('ipAddress')}/{each.get('prefixLength')}"
-            if each.get("state") in (None, "preferred") and not ip_interface(text).ip.is_link_local:
-                found.append(text)
-    return tuple(found)
+    return tuple(map(str, reported(facts.get("guest.net"), mac)))

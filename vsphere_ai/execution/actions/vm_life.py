@@ -8,9 +8,11 @@ from typing import Any
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
-from vsphere_ai.guests.cloud_init import given_network, missing_addresses
+from vsphere_ai.guests.cloud_init import given_network
+from vsphere_ai.guests.customization import FAILED
 from vsphere_ai.guests.netplan import file_text, read_network
 from vsphere_ai.guests.ready import READY, ready_problems, unprobed, verdict
+from vsphere_ai.guests.reported import what_is_missing
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
@@ -31,6 +33,9 @@ _GOING = (
     "snapshot",
 )
 """What is read of a VM right before it is destroyed, beside its mark."""
+_OF_GUEST = ("config.extraConfig", "guest.net", "runtime.powerState")
+_CUSTOMIZED = ("config.tools.pendingCustomization", "guest.customizationInfo")
+"""What shows a customization as well: GuestInfo.customizationInfo since API 7.0.2; the events say the same."""
 _MARKED = ("name", "config.instanceUuid", "config.extraConfig")
 
 
@@ -124,10 +129,10 @@ class VmLife:
         """Wait until the guest says so, and reports every planned address on its NIC."""
         last = "the VM shows nothing yet"
         for waited in polling(step.timeout, fastest=0.3, slowest=5.0):
-            found = self._context.read(step.target, "config.extraConfig", "guest.net", "runtime.powerState")
+            found = self._context.read(step.target, *_OF_GUEST, *(_CUSTOMIZED if step.customized else ()))
             if found.get("runtime.powerState") != "poweredOn":
                 raise NotVerified(f"{step.target.name} is off again", "look at its events, then resume")
-            last = why_not_ready(step, found)
+            last = why_not_customized(step, found) if step.customized else why_not_ready(step, found)
             self._require_network(step, found, booted=not last)
             if not last:
                 return
@@ -171,17 +176,24 @@ def why_not_ready(step: GuestReady, found: Facts) -> str:
         return str(error)
     if said.generation != step.generation:
         return f"the guest reports generation {said.generation} of its settings, not {step.generation}"
-    reported = {str(nic.get("macAddress", "")).lower(): _addresses(nic) for nic in found.get("guest.net") or ()}
-    for mac, address in missing_addresses(step.nics, reported):
-        return f"{mac} does not report {address}"
-    for mac in (mac for mac, wanted in step.nics if not wanted):
-        if all(a.startswith("fe80:") for a in reported.get(mac, ())):
-            return f"{mac} has no address yet"
-    return ""
+    return what_is_missing(step.nics, found.get("guest.net"))
 
 
-def _addresses(nic: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the addresses of a NIC as VMware Tools report them, without those that are duplicates."""
-    config = nic.get("ipConfig") or {}
-    known = config.get("ipAddress") or ()
-    return tuple(str(a.get("ipAddress")) for a in known if a.get("state") in (None, "preferred", "unknown"))
+def why_not_customized(step: GuestReady, found: Facts) -> str:
+    """Return what is missing until a guest that vCenter customizes is ready, in words; empty when nothing is.
+
+    `NotVerified` where the customization has failed: no later boot tries it again.
+    """
+    missing = what_is_missing(step.nics, found.get("guest.net"))
+    info: Mapping[str, Any] = found.get("guest.customizationInfo") or {}
+    state = str(info.get("customizationStatus", "")).removeprefix("TOOLSDEPLOYPKG_")
+    if state == "FAILED" and (missing or not step.nics):
+        why = info.get("errorMsg") or "no reason is given"
+        raise NotVerified(
+            f"{step.target.name}: vCenter could not customize its guest: {why}",
+            "look at /var/log/vmware-imc/toolsDeployPkg.log in the guest; then make the VM anew: vsphere-ai replace",
+            rule=FAILED,
+        )
+    if found.get("config.tools.pendingCustomization") or state in ("PENDING", "RUNNING"):
+        return f"its customization is {state.lower() or 'pending'}"
+    return missing

@@ -27,6 +27,8 @@ BY_ADDRESS = (8, 0)
 """The first version that finds the NIC of a mapping by its MAC address; before it is that at the same place."""
 NOT_LINUX = ("win", "other", "darwin", "freebsd", "solaris", "netware", "dos", "vmkernel")
 """How identifiers of other guests begin; those of other Linux systems have the word in them."""
+OLDEST_TOOLS = (10, 1)
+"""VMware Tools before these are too old to be customized in the lab; which are for vCenter is unverified."""
 NO_SCRIPTS = "Customization script is disabled in the guest (deployPkg enable-custom-scripts)."
 
 
@@ -34,11 +36,18 @@ def check(mo: ManagedObject, spec: Any, *, tools: str) -> None:
     """Raise the fault that a specification is refused with for a VM; `tools` are those of its guest."""
     config = mo["config"]
     nics = len(_cards(config))
+    image = guest_image.of(mo)
     linux = "linux" in config.guestId.lower() or not config.guestId.startswith(NOT_LINUX)
-    if not linux or tools == "none" or not guest_image.of(mo).customization:
+    if not linux or tools == "none" or not image.customization:
         raise vim.fault.UncustomizableGuest(
             uncustomizableGuestOS=config.guestFullName,
             msg=f"Customization of the guest operating system '{config.guestId}' is not supported.",
+        )
+    if tuple(map(int, image.tools.split("."))) < OLDEST_TOOLS:
+        raise vim.fault.UncustomizableGuest(
+            uncustomizableGuestOS=config.guestFullName,
+            msg=f"Customization of the guest operating system '{config.guestId}' is not supported in this "
+            "configuration: VMware Tools are too old.",
         )
     if not isinstance(spec.identity, Customization.LinuxPrep):
         raise not_supported("the lab customizes with CustomizationLinuxPrep only")

@@ -17,13 +17,14 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedPlacement, WantedSet
+from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words, nics_of
 from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
+from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
-from vsphere_ai.resources.vm_set.settings import SetPlacement, VmSetFields
+from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields, wanted_placement
 
 
 class VmSet(MakesVms, VmSetFields, Resource):
@@ -56,6 +57,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                     "Datastore.AllocateSpace",
                 ),
             ),
+            Duty("`vm_set`: `customize: linux_prep`", "templates", also=("VirtualMachine.Provisioning.Customize",)),
             Duty("`vm_set`: `placement`", "clusters", also=("Host.Inventory.EditCluster",)),
             Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
         ),
@@ -88,7 +90,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
             disk_gb=self.disk_gb,
             guest_id=self.guest_id or "",
-            placement=_placement(self.placement),
+            placement=wanted_placement(self.placement),
             reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),
         )
 
@@ -104,7 +106,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         """Return whether the guest has said that it is ready, or is not to be on."""
         facts = estate[member.ref]
         on = facts.get("runtime.powerState") == "poweredOn"
-        return self.power_state == "off" or (on and is_ready(facts, member.generation))
+        return self.power_state == "off" or (on and (not member.nics or is_ready(facts, member.generation)))
 
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
@@ -144,7 +146,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             host=host.name if host else None,
             addresses={n.name: str(n) for n in mark.nics},
             guest=mark.guest,
-            ready=on and is_ready(facts, mark.generation),
+            ready=on and is_ready(facts, mark.generation) if "guest.net" in facts.properties else None,
             disks=disk_files(facts) or ("no disk",),
         )
 
@@ -159,14 +161,13 @@ class VmSet(MakesVms, VmSetFields, Resource):
             "index": member.index,
             "addresses": {n.name: str(n) for n in member.nics},
             "guest": guest_words(self, member),
-            "ready": power == "on" or None,
+            "ready": (power == "on" and bool(member.nics)) or None,
         }
         if now is None:
             host = view.estate.get(member.place.host)
             update |= {"addresses": network_words(self, member), "host": host.name if host else None}
             return self.model_copy(update={**update, "source": self.made_of})
-        once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users", "placement")
-        return self.model_copy(update={**dict.fromkeys(once), **update, "source": self.made_of})
+        return self.model_copy(update={**dict.fromkeys(ONCE), **update, "source": self.made_of})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """What stands against making, changing or destroying the VM."""
@@ -213,13 +214,14 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 device_changes=(device_change("edit", resized(first, self.disk_gb)),),
                 summary=f"grow the first disk to {self.disk_gb} GB",
             )
-        if self.power_state == "on" and changed & {"power_state", "ready"}:
+        if self.power_state == "on" and member.nics and changed & {"power_state", "ready"}:
             yield GuestReady(
                 target=target,
                 kinds=(self.kind,),
                 comes_last=True,
                 generation=member.generation,
                 nics=nics_of(member),
+                customized=said.by_vcenter,
                 summary="wait until the guest is ready, with every planned address",
             )
 
@@ -231,6 +233,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
         if member.why_here:
             yield member.why_here
         said = view.said(VmSet, target.ref) or self
+        if said.by_vcenter:
+            yield NOT_PROBED
         yield from (f.message for f in findings_of(said, member, view) if f.verdict in ("warn", "unknown"))
         if canary := canary_of(said, member, view):
             yield f"made once {view.facts(canary).name} is ready, which shows what of the image cannot be read"
@@ -238,12 +242,3 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A playbook names the VMs of a set as a range; a rollback makes and destroys none."""
         return Export(self) if form == "shown" else Export(None)
-
-
-def _placement(said: SetPlacement | None) -> WantedPlacement:
-    if said is None:
-        return WantedPlacement()
-    rule = said.vm_host_rule or "should" if said.hosts else ""
-    return WantedPlacement(
-        said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "", said.one_leaf or ""
-    )

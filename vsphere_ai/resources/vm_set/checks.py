@@ -7,6 +7,7 @@ from typing import Any
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.guests.cloud_init import guest_problems
+from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -15,6 +16,7 @@ from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import guest_of
 from vsphere_ai.resources.vm_set.disks import disk_problems, shrink_problems
 from vsphere_ai.resources.vm_set.image import findings_of
+from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
 from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
 
 REBUILD = {
@@ -44,9 +46,12 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
             known = "a port group by the name it has in the vSphere Client"
             yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
         yield from _mtu_problems(nic, network, view)
-    guest = guest_of(state, member)
-    if guest.nics:
-        found = guest_problems(Target("vm", member.name, member.ref), guest, settings_of(facts))
+    guest, settings = guest_of(state, member), settings_of(facts)
+    if guest.nics and not state.by_vcenter:
+        found = guest_problems(Target("vm", member.name, member.ref), guest, settings)
+        yield from (Fault(p.rule, p.message, p.help) for p in found)
+    elif state.by_vcenter:
+        found = preparation_problems(state, guest, member, settings | cleared_settings(settings, {}), view)
         yield from (Fault(p.rule, p.message, p.help) for p in found)
 
 

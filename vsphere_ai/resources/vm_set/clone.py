@@ -1,4 +1,4 @@
-"""Clone of a member: the one CloneSpec that carries its identity, mark, NICs and guest data.
+"""Clone of a member: the one CloneSpec that carries its identity, mark, NICs, and guest data or customization.
 
 Sources: vSphere Web Services API reference, CloneVM_Task and VirtualMachineCloneSpec.
 """
@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.guests import cloud_init
+from vsphere_ai.guests import cloud_init, ready
 from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.guests.netplan import GuestNic, Route, summary
-from vsphere_ai.guests.ready import READY, verdict
+from vsphere_ai.guests.reported import what_is_missing
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Mark, Member, settings_of
+from vsphere_ai.model.vm_sets import Mark, Member, mark_of, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
 from vsphere_ai.resources.vm_set.image import canary_of
-from vsphere_ai.resources.vm_set.settings import VmSetFields
-
-IN_THE_CLONE = ("vmxnet3",)
-"""Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
+from vsphere_ai.resources.vm_set.linux_prep import slots_of, specification
+from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE, VmSetFields
 
 
 def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
@@ -40,6 +38,8 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
             gateways=own[nic.name].gateways,
             routes=tuple(Route(to, via) for to, via in own[nic.name].routes),
             primary=bool(nic.primary) or len(state.nics or ()) == 1,
+            nameservers=nic.nameservers or (),
+            search=nic.search or (),
             dhcp=not nic.pools,
         )
         for nic in state.nics or ()
@@ -52,13 +52,15 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
 def guest_words(state: VmSetFields, member: Member) -> str:
     """Return what the guest is given, in words and as a checksum of all of it."""
     guest, users = guest_of(state, member), ", ".join(map(str, state.users or ())) or "no users"
-    return f"hostname {guest.hostname}, {users} ({cloud_init.guest_checksum(guest)})"
+    given = "by LinuxPrep" if state.by_vcenter else users
+    return f"hostname {guest.hostname}, {given} ({cloud_init.guest_checksum(guest)})"
 
 
 def network_words(state: VmSetFields, member: Member) -> dict[str, str]:
-    """Return what the network file of a new member says of each NIC, in a line, by the names of the NICs."""
+    """Return what the guest of a new member is given for each NIC, in a line, by the names of the NICs."""
     nics = guest_of(state, member).nics
-    return {n.name: line.removeprefix(n.name).strip() for n, line in zip(nics, summary(nics), strict=True)}
+    lines = summary(nics, routed=not state.by_vcenter)
+    return {n.name: line.removeprefix(n.name).strip() for n, line in zip(nics, lines, strict=True)}
 
 
 def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -> Clone:
@@ -93,8 +95,10 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         nics=member.nics,
         source=state.made_of,
         guest=guest_words(state, member),
+        customize=state.customize or "" if state.by_vcenter else "",
     )
-    given = mark.settings() | (cloud_init.extra_config(guest_of(state, member)) if state.nics else {})
+    guest = guest_of(state, member)
+    given = mark.settings() | (cloud_init.extra_config(guest) if state.nics and not state.by_vcenter else {})
     source = view.estate.get(place.source)
     settings = given | cleared_settings(settings_of(source) if source else {}, given)
     config: dict[str, object] = {
@@ -114,6 +118,8 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         "powerOn": False,
         "config": config,
     }
+    if state.by_vcenter:
+        spec["customization"] = specification(state, guest, member, view)
     return spec | ({"snapshot": place.snapshot} if place.snapshot else {})
 
 
@@ -125,11 +131,14 @@ def _nic_changes(state: VmSetFields, member: Member, view: View) -> Iterator[Map
     own = disks(source)
     if source and own and state.disk_gb and size_gb(source) != state.disk_gb:
         yield device_change("edit", resized(own[0], state.disk_gb))
-    macs = {n.name: n.mac for n in member.nics}
+    macs, slots = {n.name: n.mac for n in member.nics}, slots_of(state, member, view)
     for number, nic in enumerate(n for n in state.nics or () if n.type in IN_THE_CLONE):
         group = ethernet.found(member.ref, nic.port_group, view)
         added = NetworkAdapter(type=nic.type, port_group=group, mac=macs[nic.name], shares=nic.shares, limit=nic.limit)
-        yield device_change("add", {"key": -2001 - number, **device_of(added, view)})
+        slot = slots.get(macs[nic.name])
+        place = {"_typeName": "VirtualDevicePciBusSlotInfo", "pciSlotNumber": slot}
+        more = {"slotInfo": place} if slot is not None else {}
+        yield device_change("add", {"key": -2001 - number, **device_of(added, view), **more})
 
 
 def nics_of(member: Member) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -138,8 +147,11 @@ def nics_of(member: Member) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def is_ready(facts: Facts, generation: int) -> bool:
-    """Return whether the guest of a VM has said that it is ready, in this generation."""
-    try:
-        return verdict(settings_of(facts).get(READY, "")).generation == generation
-    except ValueError:
-        return False
+    """Return whether the guest of a VM has said that it is ready, in this generation.
+
+    One that vCenter has customized says nothing: it has to report every address.
+    """
+    mark = mark_of(facts)
+    if mark is not None and mark.customize:
+        return not what_is_missing([(n.mac, n.addresses) for n in mark.nics], facts.get("guest.net"))
+    return ready.is_ready(settings_of(facts), generation)

@@ -15,8 +15,10 @@ def findings_of(state: VmSetFields, member: Member, view: View) -> tuple[Finding
     source = view.estate.get(member.place.source)
     if source is None or not state.nics:
         return ()
+    routed = any(not n.primary and n.pools for n in state.nics) and len(state.nics) > 1
     needs = Needs(
-        policy_routing=any(not n.primary and n.pools for n in state.nics) and len(state.nics) > 1,
+        method="linux-prep" if state.by_vcenter else "cloud-init",
+        policy_routing=routed and not state.by_vcenter,
         linked=bool(state.linked),
         snapshot=state.snapshot or "",
         api=view.estate.about.api_numbers,

@@ -10,8 +10,8 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
-from vsphere_ai.resources.vm_set.clone import IN_THE_CLONE
 from vsphere_ai.resources.vm_set.disks import disks, resized
+from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE
 
 FIRST_NIC, FIRST_UNIT = 4000, 7
 """Key and unit number of a VM's first NIC, as vSphere gives them."""

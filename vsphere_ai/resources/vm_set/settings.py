@@ -10,10 +10,17 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
+from vsphere_ai.resources.makes_vms import WantedPlacement
 
 DHCP = "dhcp"
+IN_THE_CLONE = ("vmxnet3",)
+"""Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
 MOST_NICS = 10
 """Virtual NICs of a VM (vSphere configuration maximums)."""
+ONCE = tuple(
+    ["snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "customize", "users", "placement"]
+)
+"""Fields that only count when a VM is made."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 
 
@@ -53,6 +60,10 @@ class SetNic(Settings):
         "Addresses of pools that the set holds behind those of its VMs, so that it may grow without a gap.",
         ge=0,
         le=4096,
+    )
+    nameservers: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting("Addresses of DNS servers.")
+    search: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
+        "Domains that complete a short name; the first one is the guest's own under `linux_prep`."
     )
     shares: Literal["low", "normal", "high"] | int | None = setting("Shares under Network I/O Control.")
     limit: int | None = setting("Mbit/s it never exceeds under Network I/O Control.", ge=1)
@@ -112,6 +123,16 @@ class SetPlacement(Settings):
         return ", ".join(filter(None, words)) or "no rules"
 
 
+def wanted_placement(said: SetPlacement | None) -> WantedPlacement:
+    """Return the rules that a play asks for; none where it says nothing."""
+    if said is None:
+        return WantedPlacement()
+    rule = said.vm_host_rule or "should" if said.hosts else ""
+    return WantedPlacement(
+        said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "", said.one_leaf or ""
+    )
+
+
 class VmSetFields(State):
     """What a play says of the VMs that it makes, and what is decided or read of each of them."""
 
@@ -128,6 +149,10 @@ class VmSetFields(State):
     disk_gb: int | None = setting("Size of the first disk in GB; it only grows.", ge=1, le=63_488)
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
+    customize: Literal["cloud_init", "linux_prep"] | None = setting(
+        "How the guest gets its name and addresses: by cloud-init, which is what it means where it is left out, or by "
+        "a customization specification of vCenter, for images without cloud-init."
+    )
     users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
     placement: SetPlacement | None = setting("Rules of DRS for the VMs.")
     power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
@@ -142,6 +167,11 @@ class VmSetFields(State):
     def destroyed(self) -> bool:
         """Whether this is the end of a VM."""
         return self.disks == ()
+
+    @property
+    def by_vcenter(self) -> bool:
+        """Whether vCenter customizes the guest (LinuxPrep), and not cloud-init."""
+        return self.customize == "linux_prep"
 
     @property
     def made_of(self) -> str:
