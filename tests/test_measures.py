@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 78,
+    "Any in signatures of functions": 77,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 99.5,
-    "lines of the product": 44_589,
-    "arrows between rooms": 100,
+    "median lines of a file": 99.0,
+    "lines of the product": 44_591,
+    "arrows between rooms": 101,
     "floors": 9,
 }
 LATER = (
