@@ -21,6 +21,7 @@ from support import prefork
 from support.labs import started
 from support.steady import steady
 
+from vsphere_ai.app.launch_job import load_job
 from vsphere_ai.lab import process, scenario_file
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.language.document import Faults, load, parse_stream, text_of
@@ -193,6 +194,7 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
     readers = {
         "playbook": lambda path: load_playbook(path, kinds()),
         "inventory": load_inventory,
+        "job": load_job,
         "scenario": scenario_file.load,
         "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),

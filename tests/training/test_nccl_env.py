@@ -40,10 +40,21 @@ def test_the_gid_index_only_where_it_is_asked_for_and_the_same(indexes, option, 
     assert settings(of, Nccl(gid_index=option))["NCCL_IB_GID_INDEX"] == value
 
 
-def test_without_rdma_devices_traffic_takes_the_rails_over_tcp():
-    found = settings(with_rails(Rail("ens224", number=1), Rail("ens256", number=2)))
-    assert found == {"NCCL_SOCKET_IFNAME": "=ens224,ens256", "NCCL_OOB_NET_IFNAME": "=ens192"}
+def test_over_tcp_traffic_takes_the_rails():
+    of = with_rails(Rail("ens224", number=1), Rail("ens256", number=2))
+    assert settings(of, Nccl(transport="tcp")) == {
+        "NCCL_SOCKET_IFNAME": "=ens224,ens256",
+        "NCCL_OOB_NET_IFNAME": "=ens192",
+        "NCCL_IB_DISABLE": "1",
+    }
     assert settings(replace(node(0, rails=0), interface="")) == {"NCCL_SOCKET_IFNAME": None}
+
+
+def test_a_rail_whose_device_is_not_known_is_not_left_out():
+    of = with_rails(Rail("ens224", number=1, rdma_device="mlx5_0"), Rail("ens256", number=2))
+    found = settings(of, Nccl(gid_index="set"))
+    assert (found["NCCL_IB_HCA"], found["NCCL_SOCKET_IFNAME"]) == (None, "=ens192")
+    assert found["NCCL_IB_GID_INDEX"] is None
 
 
 def test_rails_that_differ_between_the_nodes_may_be_crossed():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         export_manifests,
     )
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
+    from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes
@@ -75,6 +76,7 @@ _NAMES = {
     "destroy_sets": "DestroyRequest destroy",
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
+    "launch_job": "LaunchRequest load_job planned_launch",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
     "nodes": "NodesRequest NodesResult guest_settings list_nodes",
@@ -109,6 +111,7 @@ __all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimReques
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
+__all__ += ["LaunchRequest", "load_job", "planned_launch"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["NodesRequest", "NodesResult", "guest_settings", "list_nodes"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]

@@ -28,6 +28,7 @@ COMMANDS = {
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
     "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
+    "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),
     "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),
     "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
     "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),

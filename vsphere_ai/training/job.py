@@ -119,7 +119,6 @@ class OwnNode(Options):
 
     name: Name
     address: Address
-    ssh_port: int = Field(default=22, ge=1, le=65535)
     interface: Interface | Literal[""] = ""
     gpus: int = Field(default=0, ge=0, le=64)
     rails: Annotated[tuple[OwnRail, ...], BeforeValidator(_items)] = ()
@@ -136,6 +135,7 @@ class SetNodes(Options):
 class Nccl(Options):
     """Choices for NCCL that its settings cannot take from the nodes."""
 
+    transport: Literal["rdma", "tcp"] = "rdma"
     traffic_class: int | None = Field(default=None, ge=0, le=255)
     """As in the quality of service of the switches: NCCL_IB_TC."""
     gdr_level: Literal["LOC", "PIX", "PXB", "PHB", "SYS"] | None = None

@@ -33,10 +33,12 @@ def rails_in_order(node: Node) -> tuple[Rail, ...]:
 
 def _settings(node: Node, options: Nccl, nodes: Sequence[Node]) -> Iterator[Setting]:
     rails = rails_in_order(node)
-    rdma = tuple(r for r in rails if r.rdma_device)
-    yield from _devices(rails, rdma)
-    yield from _sockets(node, rails, rdma)
-    if rdma:
+    yield from _sockets(node, rails, options)
+    if options.transport == "tcp":
+        yield Setting("NCCL_IB_DISABLE", "1", "the job says it: traffic over TCP")
+    elif rails:
+        rdma = tuple(r for r in rails if r.rdma_device)
+        yield _devices(rails, rdma)
         yield from _gid(rdma, options)
         if options.traffic_class is not None:
             reason = "the job says it: the class by which the switches keep RDMA traffic without loss"
@@ -54,37 +56,34 @@ def _settings(node: Node, options: Nccl, nodes: Sequence[Node]) -> Iterator[Sett
         yield Setting("NCCL_DEBUG", options.debug, "the job says it")
 
 
-def _devices(rails: Sequence[Rail], rdma: Sequence[Rail]) -> Iterator[Setting]:
-    if rdma:
-        devices = ",".join(f"{r.rdma_device}:{r.port}" for r in rdma)
-        shown = ", ".join(f"rail {r.number}" if r.number is not None else r.interface for r in rdma)
-        reason = f"exactly the NICs for training traffic, in their order: {shown}"
-        yield Setting("NCCL_IB_HCA", f"={devices}", reason)
+def _devices(rails: Sequence[Rail], rdma: Sequence[Rail]) -> Setting:
     missing = [r.interface for r in rails if not r.rdma_device]
-    if rdma and missing:
-        yield Setting("NCCL_IB_HCA", None, f"without {', '.join(missing)}: its RDMA device is not known")
+    if missing:
+        # a list without one of the rails would leave that one unused, and nothing would say so
+        reason = f"the RDMA device of {', '.join(missing)} is not known: NCCL takes every one that it finds"
+        return Setting("NCCL_IB_HCA", None, reason)
+    devices = ",".join(f"{r.rdma_device}:{r.port}" for r in rdma)
+    shown = ", ".join(f"rail {r.number}" if r.number is not None else r.interface for r in rdma)
+    return Setting("NCCL_IB_HCA", f"={devices}", f"exactly the NICs for training traffic, in their order: {shown}")
 
 
-def _sockets(node: Node, rails: Sequence[Rail], rdma: Sequence[Rail]) -> Iterator[Setting]:
-    control = node.interface
-    data = [r.interface for r in rails]
-    if data and not rdma:
-        names = ",".join(data)
-        yield Setting("NCCL_SOCKET_IFNAME", f"={names}", "no RDMA device is known: TCP on the NICs for training")
-        if control:
-            yield Setting("NCCL_OOB_NET_IFNAME", f"={control}", "the network on which the nodes find each other")
-    elif control:
+def _sockets(node: Node, rails: Sequence[Rail], options: Nccl) -> Iterator[Setting]:
+    control, name = node.interface, "NCCL_SOCKET_IFNAME"
+    if options.transport == "tcp" and rails:
+        yield Setting(name, f"={','.join(r.interface for r in rails)}", "traffic over TCP, on the NICs for training")
+        name = "NCCL_OOB_NET_IFNAME"
+    if control:
         reason = "the network on which the nodes find each other; = is for this name only"
-        yield Setting("NCCL_SOCKET_IFNAME", f"={control}", reason)
+        yield Setting(name, f"={control}", reason)
     else:
-        yield Setting("NCCL_SOCKET_IFNAME", None, "the name of the control interface in the guest is not known")
+        yield Setting(name, None, "the name of the control interface in the guest is not known")
 
 
 def _gid(rdma: Sequence[Rail], options: Nccl) -> Iterator[Setting]:
     known = {r.gid_index for r in rdma}
     if options.gid_index == "auto":
         yield Setting("NCCL_IB_GID_INDEX", None, "NCCL finds the GID of RoCE v2 by itself (before 2.21 it may not)")
-    elif None in known:
+    elif None in known or not known:
         yield Setting("NCCL_IB_GID_INDEX", None, "the index of RoCE v2 in the GID table is not known")
     elif len(known) > 1:
         shown = ", ".join(f"{r.rdma_device} {r.gid_index}" for r in rdma)

@@ -1,0 +1,55 @@
+"""`launch --print` on the lab: the nodes of a job are the VMs of its set as they are now."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.vm_sets import FARM, FULL, INVENTORY
+
+pytestmark = pytest.mark.lab
+JOB = """
+training_job: ddp
+nodes: {playbook: %s, set: train}
+script: /shared/train.py
+"""
+
+
+@pytest.fixture
+def sets(cli, make_lab, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(make_lab(FARM).directory))
+    inventory = cli.file(INVENTORY, "inventory.yml")
+    return lambda command, *more: cli(command, *more, "-i", inventory)
+
+
+def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
+    playbook = cli.file(FULL, "train.yml")
+    job = cli.file(JOB % "train.yml", "job.yml")
+    assert sets("launch", "env", "-f", job, "--print") == 1
+    assert not cli.out
+    assert all(f"train-0{n}: it does not exist yet" in cli.err for n in range(1, 5))
+
+    assert sets("apply", playbook, "--yes") == 0
+    assert sets("launch", "env", "-f", job, "--print", "--format", "json") == 0
+    found = json.loads(cli.out)
+    nodes = found["nodes"]
+    assert [n["address"] for n in nodes] == [f"10.20.0.{n}" for n in range(11, 15)]
+    assert [n["gpus"] for n in nodes] == [1] * 4
+    assert {n["host"] for n in nodes} <= {"esx01.lab.local", "esx02.lab.local"}
+    assert [p["env"]["RANK"] for n in nodes for p in n["processes"]] == ["0", "1", "2", "3"]
+    assert {p["env"]["NCCL_SOCKET_IFNAME"] for n in nodes for p in n["processes"]} == {"=mgmt"}
+
+    other = cli.file((JOB % "train.yml").replace("set: train", "set: train, nic: storage"), "other.yml")
+    assert sets("launch", "torchrun", "-f", other, "--print", "--format", "json") == 0
+    assert [n["address"] for n in json.loads(cli.out)["nodes"]] == [f"10.30.0.{n}" for n in range(11, 15)]
+
+
+@pytest.mark.parametrize("words", ["set: trian", "set: train, nic: mgtm"])
+def test_a_set_or_a_nic_that_is_not_there(sets, cli, words):
+    cli.file(FULL, "train.yml")
+    job = cli.file((JOB % "train.yml").replace("set: train", words), "job.yml")
+    assert sets("launch", "env", "-f", job, "--print") == 64
+
+
+def test_a_mode_that_is_not_there(sets, cli):
+    assert sets("launch", "torchrn", "-f", "job.yml", "--print") == 64

@@ -1,0 +1,93 @@
+"""Launches of jobs as text and as JSON values: nodes, variables with their reasons, commands, files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from vsphere_ai.model.text import counted, safe
+from vsphere_ai.training.launch import Launch, NodeLaunch, Process
+
+
+def launch_text(launch: Launch) -> str:
+    """Return every command of every node, each as a shell would take it, with its variables."""
+    return "\n".join(_lines(launch)) + "\n"
+
+
+def launch_document(launch: Launch) -> dict[str, JsonValue]:
+    """Return a launch as JSON values."""
+    return {
+        "job": launch.job.training_job,
+        "mode": launch.mode,
+        "run": launch.run,
+        "notes": list(launch.notes),
+        "nodes": [_node_document(number, each) for number, each in enumerate(launch.nodes)],
+    }
+
+
+def _lines(launch: Launch) -> Iterator[str]:
+    processes = [p for each in launch.nodes for p in each.processes]
+    ranks = {r.rank for p in processes for r in p.ranks}
+    shown = f"{counted(len(launch.nodes), 'node')}, {counted(len(ranks), 'rank')}"
+    yield f"{launch.job.training_job}: {launch.mode}, {shown}"
+    orders = sorted({p.order for p in processes})
+    for number, each in enumerate(launch.nodes):
+        yield ""
+        yield f"NODE {number}  {_head(each)}"
+        for setting in each.nccl:
+            unset = " not set" if setting.value is None else ""
+            yield f"  # {setting.name}{unset}: {safe(setting.reason)}"
+        for process in each.processes:
+            yield from _process_lines(process, several=len(orders) > 1)
+        yield from (f"  file {file.name} ({counted(len(file.text.splitlines()), 'line')})" for file in each.files)
+    for note in launch.notes:
+        yield ""
+        yield f"note: {safe(note)}"
+
+
+def _head(each: NodeLaunch) -> str:
+    node = each.node
+    rails = ", ".join(f"{r.interface}{f' ({r.rdma_device})' if r.rdma_device else ''}" for r in node.rails)
+    parts = [node.vm, node.address, f"on {node.host}" if node.host else "", counted(len(node.gpus), "GPU")]
+    return safe("  ".join(p for p in (*parts, f"rails {rails}" if rails else "") if p))
+
+
+def _process_lines(process: Process, *, several: bool) -> Iterator[str]:
+    ranks = ",".join(str(r.rank) for r in process.ranks)
+    order = f", started in round {process.order + 1}" if several else ""
+    yield f"  {process.name}{f' (ranks {ranks})' if len(process.ranks) > 1 else ''}{order}"
+    variables = [f"{name}={_quoted(value)}" for name, value in process.env.items()]
+    yield from (f"    {line}" for line in variables)
+    yield f"    {safe(shlex.join(process.argv))}"
+
+
+def _quoted(text: str) -> str:
+    return safe(shlex.quote(text))
+
+
+def _node_document(number: int, each: NodeLaunch) -> dict[str, JsonValue]:
+    node = each.node
+    nccl: list[JsonValue] = [{"name": s.name, "value": s.value, "reason": s.reason} for s in each.nccl]
+    return {
+        "rank": number,
+        "vm": node.vm,
+        "address": node.address,
+        "host": node.host or None,
+        "gpus": len(node.gpus),
+        "nccl": nccl,
+        "processes": [_process_document(p) for p in each.processes],
+        "files": [{"name": f.name, "text": f.text, "executable": f.executable} for f in each.files],
+    }
+
+
+def _process_document(process: Process) -> dict[str, JsonValue]:
+    env: Mapping[str, str] = process.env
+    return {
+        "name": process.name,
+        "order": process.order,
+        "ranks": [r.rank for r in process.ranks],
+        "argv": list(process.argv),
+        "env": dict(env),
+    }
