@@ -159,6 +159,7 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m tools.docgen.compatibility > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
 	@$(BIN)/python -m tools.docgen.catalogue > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
 	@$(BIN)/python -m tools.docgen.role docs/security.md
+	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md
 	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
 	@$(BIN)/python -m tools.docgen.run_schema > docs/schemas/run.schema.json
 

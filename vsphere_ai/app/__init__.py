@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.address_reclaim import Reclaim, ReclaimRequest, reclaim_addresses
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
+    from vsphere_ai.app.assess_farm import AssessRequest, AssessResult, assess, attested_questions
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.destroy_sets import DestroyRequest, destroy
     from vsphere_ai.app.events import Emit, Event, ignore
@@ -72,6 +73,7 @@ _NAMES = {
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "approval": "Confirm",
+    "assess_farm": "AssessRequest AssessResult assess attested_questions",
     "check_rules": "CheckRequest CheckResult check",
     "destroy_sets": "DestroyRequest destroy",
     "events": "Emit Event ignore",
@@ -102,6 +104,7 @@ __all__ += ["DestroyRequest", "ReplaceRequest", "destroy", "replace_vms"]
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
 __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
+__all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
 __all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "list_leases", "list_pools"]

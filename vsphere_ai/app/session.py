@@ -67,6 +67,8 @@ class Session:
         self.emit, self.stop = emit, Stop()
         self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
         self.locks: Hold | None = None
+        self.more_paths: Mapping[str, tuple[str, ...]] = {}
+        """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
@@ -204,7 +206,7 @@ class Session:
 
         making = makes_vms(self.playbook)
         return Request(
-            paths=requirements.wanted_paths(makes_vms=making),
+            paths=requirements.wanted_paths(self.more_paths, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
             probes=requirements.probes(),

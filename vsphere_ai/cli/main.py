@@ -26,6 +26,7 @@ COMMANDS = {
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
     "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
+    "assess": ("vsphere_ai.cli.assess", "Assess the farm against the five pillars of a well-architected workload."),
     "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
     "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
     "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),

@@ -154,12 +154,7 @@ class Case:
 
     def planned(self, path: str) -> Planned | None:
         """Return what this plan makes of a property of the target; None when no kind that it changes decides it."""
-        for kind in sorted(self.view.planned_kinds(self.ref)):
-            field = kinds()[kind].traits.decides.get(path)
-            value = getattr(self.view.state(self.ref, kind), field) if field else None
-            if field and value is not None:
-                return Planned(kind, field, value)
-        return None
+        return planned_value(self.view, self.ref, path)
 
     def changes(self, path: str) -> bool:
         """Return whether this plan changes a kind of the target that decides a property."""
@@ -206,6 +201,16 @@ class Case:
         refuses = verdict == "fail" or (verdict == "unknown" and self.rule.blocks_unknown)
         seen = tuple((path, _short(value)) for path, value in evidence)
         return Finding(self.target, self.rule.id, verdict, message, seen, self.rule.source, help, refuses)
+
+
+def planned_value(view: View, ref: str, path: str) -> Planned | None:
+    """Return what a plan makes of a property of an object; None when no kind that it changes there decides it."""
+    for kind in sorted(view.planned_kinds(ref)):
+        field = kinds()[kind].traits.decides.get(path)
+        value = getattr(view.state(ref, kind), field) if field else None
+        if field and value is not None:
+            return Planned(kind, field, value)
+    return None
 
 
 def why_absent(facts: Facts | None, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
@@ -36,8 +37,10 @@ WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def wanted_paths(*, makes_vms: bool = False) -> dict[str, tuple[str, ...]]:
-    """Return every property path that is needed, by managed type: the union is read at once.
+def wanted_paths(
+    more: Mapping[str, tuple[str, ...]] = MappingProxyType({}), *, makes_vms: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """Return every property path that is needed, by managed type, and those of `more`: the union is read at once.
 
     `makes_vms`: the playbook makes VMs, so that resource pools, datastores and identities matter.
     """
@@ -47,6 +50,7 @@ def wanted_paths(*, makes_vms: bool = False) -> dict[str, tuple[str, ...]]:
         gate.properties(),
         *(k.traits.properties for k in kinds().values()),
         *((OUTLINES, DETAILS) if makes_vms else ()),
+        more,
     )
     for asked in everybody:
         for managed, paths in asked.items():

@@ -61,6 +61,7 @@ class Ntp(Resource):
     traits = Traits(
         properties={"HostSystem": (CONFIG, PROTOCOL, SERVICES, RULESETS)},
         replaces={"UpdateDateTimeConfig": CONFIG},
+        decides={CONFIG: "servers"},
         duties=(
             Duty("`ntp`: time servers", "hosts", ("UpdateDateTimeConfig",)),
             Duty("`ntp`: service, firewall", "hosts", METHODS),

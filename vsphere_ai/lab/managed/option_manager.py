@@ -20,6 +20,8 @@ VCENTER_SETTINGS: dict[str, Any] = {
     "config.vpxd.sso.sts.uri": "https://127.0.0.1/sts/STSService/vsphere.local",
     "config.vpxd.sso.admin.uri": "https://127.0.0.1/sso-adminserver/sdk/vsphere.local",
     HOT_VGPU: False,
+    "event.maxAge": 30,
+    "event.maxAgeEnabled": True,
 }
 
 

@@ -1,0 +1,69 @@
+"""The assessment on the lab: of the farm as it is, and as a playbook makes it; answers of operators; exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.vm_sets import FARM, FULL, INVENTORY, Sets
+
+from vsphere_ai.compat import assessment
+from vsphere_ai.compat.pillars.attested import QUESTIONS
+
+pytestmark = pytest.mark.lab
+ANSWER = '- rule: {}\n  answer: "yes"\n  owner: ops\n  date: 2026-01-02\n  expires: 2999-01-02\n'
+
+
+@pytest.fixture
+def assess(cli, make_lab, monkeypatch):
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    sets = Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
+
+    def run(*more):
+        code = sets("assess", *more, "--format", "json")
+        found = json.loads(cli.out).get("assessment", ()) if cli.out else ()
+        return code, {(a["rule"], a["subject"]): a for a in found}
+
+    run.sets = sets
+    return run
+
+
+def test_the_farm_is_assessed_as_it_is_and_as_a_playbook_makes_it(assess, cli):
+    before = len(assess.sets.ledger())
+    code, now = assess()
+    planned_code, planned = assess(cli.file(FULL))
+    assert (code, planned_code) == (1, 1)  # no host of the lab has a time server
+    assert {rule for rule, _ in now} == {rule for rule, _ in planned} == {r.id for r in assessment.rules()}
+    assert ("performance.rdma-nic", "train-01") not in now
+    assert planned["performance.rdma-nic", "train-01"]["verdict"] == "pass"
+    assert planned["operations.drift", ""]["verdict"] == "warn"
+    assert all(a["evidence"] for a in planned.values() if a["verdict"] in ("pass", "warn", "fail"))
+    assert len(assess.sets.ledger()) == before
+
+
+def test_the_verdict_that_ends_with_one_is_chosen(assess, cli):
+    answers = cli.file("".join(map(ANSWER.format, QUESTIONS)), "attest.yml")
+    code, found = assess("--attest", answers, "--fail-on", "never")
+    assert code == 0
+    assert {found[rule, ""]["verdict"] for rule in QUESTIONS} == {"pass"}
+    assert cli("assess", "--fail-on", "unknown", "-i", cli.file(INVENTORY, "inventory.yml")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("rule: x\n", "1:1", "a list"),
+        (ANSWER.format("security.time"), "1:9", "no rule that is attested"),
+        (ANSWER.format("cost.idle-policy") * 2, "6:9", "answered twice"),
+        (ANSWER.format("cost.idle-policy").replace("2026-01-02", "2026-13-02"), "4:9", "no date"),
+        (ANSWER.format("cost.idle-policy").replace("2026-01-02", "2998-01-02"), "4:9", "in the future"),
+        (ANSWER.format("cost.idle-policy").replace("2999", "2025"), "", "expires before"),
+        (ANSWER.format("cost.idle-policy").replace('"yes"', "maybe"), "2:11", "yes"),
+    ],
+)
+def test_wrong_answers_are_shown_with_their_place(cli, text, place, words):
+    file = cli.file(text, "attest.yml")
+    assert cli("assess", "--attest", file) == 65
+    assert f"attest.yml:{place}" in cli.err
+    assert words in cli.err

@@ -1,0 +1,105 @@
+"""Rules of cost: GPUs that are paid for do work, and VMs hold nothing that they do not use."""
+
+from __future__ import annotations
+
+from vsphere_ai.compat.pillars.base import Case, has_gpu, host_rule, vm_rule
+from vsphere_ai.gpu.devices import found_gpus, is_whole
+from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.text import counted
+
+IDLE_REMEDY = "destroy the set, or power its VMs off, when no team uses it"
+
+
+@host_rule(
+    "cost.gpus-assigned",
+    "GPUs of the host in use",
+    source="Azure Well-Architected Framework, Cost Optimization; NVIDIA Virtual GPU Software Documentation",
+    verdicts={"pass": "a VM that is on has a GPU of the host", "warn": "no VM that is on has one"},
+    reads={"HostSystem": ("hardware.pciDevice",), "VirtualMachine": ("config.hardware.device",)},
+)
+def gpus_assigned(case: Case) -> Assessed | None:
+    """A host with GPUs runs a VM that has one of them. `vsphere-ai capacity` shows what is left of each GPU."""
+    gpus = found_gpus(case.need("hardware.pciDevice"))
+    if not gpus:
+        return None
+    estate = case.farm.view.estate
+    users = [v.name for v in estate.vms_on(case.ref) if v.ref in case.farm.on and has_gpu(case.farm.view, v)]
+    seen = ("VMs with GPUs", ", ".join(users) or "none")
+    if users:
+        return case.passed(f"{counted(len(users), 'VM')} with GPUs run there", seen)
+    return case.warned(
+        f"no VM uses its {counted(len(gpus), 'GPU')}", seen, remedy="vsphere-ai capacity shows what fits"
+    )
+
+
+@host_rule(
+    "cost.gpu-load",
+    "vGPUs at work",
+    source="NVIDIA Virtual GPU Software Documentation, Monitoring GPU Performance (nvidia-smi vgpu -q)",
+    verdicts={
+        "pass": "a vGPU of the host computes at the moment",
+        "warn": "all vGPUs are idle at the moment",
+        "unknown": "nvidia-smi was not asked, or shows no utilization",
+    },
+)
+def gpu_load(case: Case) -> Assessed | None:
+    """At the moment of reading, some vGPU of the host computes. One reading is no proof that a VM is idle for long."""
+    output = case.facts.probes.get("nvidia-smi vgpus")
+    text = str(getattr(output, "stdout", "") if output else "")
+    if output and "VM Name" not in text:
+        return None
+    loads = _loads(text)
+    if not loads:
+        return case.unknown("nvidia-smi shows no utilization of vGPUs")
+    seen = ("nvidia-smi vgpu -q, Utilization Gpu", ", ".join(f"{n} %" for n in loads))
+    if any(loads):
+        return case.passed(f"{sum(map(bool, loads))} of {len(loads)} vGPUs compute", seen)
+    return case.warned(f"{counted(len(loads), 'vGPU')} idle at the moment", seen, remedy=IDLE_REMEDY)
+
+
+@vm_rule(
+    "cost.unused-nics",
+    "No unused NICs",
+    source="vSphere Virtual Machine Administration 7.0, Network Adapter Basics",
+    verdicts={"pass": "every NIC is connected", "warn": "a NIC of a VM that is on is not"},
+    reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
+)
+def unused_nics(case: Case) -> Assessed | None:
+    """Every NIC of a training VM is connected: one that is not holds an address and a port for nothing."""
+    if case.need("runtime.powerState") != "poweredOn":
+        return None
+    nics = [d for d in case.need("config.hardware.device") if d.get("macAddress")]
+    idle = [d for d in nics if not (d.get("connectable") or {"connected": True}).get("connected")]
+    names = ", ".join(str((d.get("deviceInfo") or {}).get("label") or d.get("macAddress")) for d in idle)
+    if idle:
+        return case.warned(f"not connected: {names}", ("connectable.connected", False), remedy="connect or remove them")
+    return case.passed(f"{len(nics)} NICs, all connected", ("connectable.connected", True))
+
+
+@vm_rule(
+    "cost.powered-off",
+    "VMs with whole GPUs are on",
+    source="vSphere Virtual Machine Administration 7.0, Add a PCI Device",
+    verdicts={"pass": "on", "warn": "off, with whole devices of a host assigned to it"},
+    reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
+)
+def powered_off(case: Case) -> Assessed | None:
+    """A VM that is off holds no vGPU; a whole device that is assigned to it is often left to it all the same."""
+    if not any(is_whole(d) for d in case.need("config.hardware.device")):
+        return None
+    state = case.need("runtime.powerState")
+    if state == "poweredOn":
+        return case.passed("it is on", ("runtime.powerState", state))
+    message = "it is off and has whole devices of a host"
+    return case.warned(message, ("runtime.powerState", state), remedy="remove the devices, or power it on")
+
+
+def _loads(text: str) -> list[int]:
+    """Return the utilization of each vGPU in percent, of a listing of `nvidia-smi vgpu -q`."""
+    found, inside = [], False
+    for line in text.splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        inside = key == "Utilization" or (inside and line.startswith(" " * 12))
+        if inside and key == "Gpu" and value.removesuffix("%").strip().isdigit():
+            found.append(int(value.removesuffix("%")))
+    return found

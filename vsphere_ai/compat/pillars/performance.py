@@ -1,0 +1,231 @@
+"""Rules of performance: nothing between the GPUs of a set is slower than it has to be."""
+
+from __future__ import annotations
+
+from vsphere_ai.compat.pillars.base import Case, has_adapter, host_rule, set_rule, vm_rule
+from vsphere_ai.gpu.devices import has_vgpus, is_whole
+from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.vm_sets import settings_of
+
+LEAST_OF_BASELINE = 0.9
+LATENCY = "config.latencySensitivity"
+
+
+@vm_rule(
+    "performance.rdma-nic",
+    "RDMA adapter",
+    source="vSphere Networking 7.0, Remote Direct Memory Access for Virtual Machines",
+    verdicts={"pass": "a PVRDMA or SR-IOV adapter, or a whole NIC", "warn": "none, and the set has other VMs"},
+    reads={"VirtualMachine": ("config.hardware.device",)},
+)
+def rdma_nic(case: Case) -> Assessed | None:
+    """A VM that trains together with others has an adapter for RDMA."""
+    case.need("config.hardware.device")
+    vm = next(v for v in case.farm.vms if v.ref == case.ref)
+    if has_adapter(case.farm.view, vm):
+        return case.passed("it has an adapter for RDMA", ("config.hardware.device", "RDMA"))
+    if not any(len(vms) > 1 and vm in vms for vms in case.farm.sets.values()):
+        return None
+    remedy = "nics: [{type: pvrdma, port_group: RDMA PORT GROUP, role: rdma}]"
+    return case.warned("it has no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
+
+
+@vm_rule(
+    "performance.rdma-path",
+    "Way to an RDMA device",
+    source="vSphere Networking 7.0, PVRDMA Support",
+    verdicts={"pass": "from the adapter to a RoCE device", "warn": "not on every host", "fail": "none"},
+    uses=("vm.rdma-path", "vm.pvrdma-endpoints"),
+)
+def rdma_path(case: Case) -> Assessed | None:
+    """Port group, switch and uplinks of each PVRDMA adapter lead to a RoCE device of the host."""
+    vm = next(v for v in case.farm.vms if v.ref == case.ref)
+    return case.reported() if has_adapter(case.farm.view, vm) else None
+
+
+@host_rule(
+    "performance.rdma-mtu",
+    "MTU of RDMA",
+    source="NVIDIA MLNX_OFED documentation, RoCE MTU; vSphere Networking 7.0",
+    verdicts={"pass": "large enough", "warn": "smaller than it could be"},
+    uses=("host.rdma-mtu", "host.pvrdma-mtu"),
+)
+def rdma_mtu(case: Case) -> Assessed | None:
+    """The MTU of switches and VMkernel adapters carries RDMA messages of 4096 bytes."""
+    return case.reported() if case.facts.get("config.network.rdmaDevice") else None
+
+
+@host_rule(
+    "performance.rdma-uplink",
+    "RDMA NIC alone on its switch",
+    source="vSphere Networking 7.0, PVRDMA Support",
+    verdicts={"pass": "one active uplink", "warn": "teamed with others"},
+    uses=("host.rdma-uplinks",),
+)
+def rdma_uplink(case: Case) -> Assessed | None:
+    """PVRDMA uses one uplink: teaming sends a part of the traffic where no RDMA device is."""
+    return case.reported() if case.facts.get("config.network.rdmaDevice") else None
+
+
+@host_rule(
+    "performance.lossless",
+    "Lossless Ethernet for RoCE",
+    source="NVIDIA, RoCE configuration; vSphere Networking 7.0",
+    verdicts={"pass": "PFC or global pause", "warn": "neither", "unknown": "it cannot be read"},
+    uses=("host.roce-lossless", "host.roce-dcb"),
+)
+def lossless(case: Case) -> Assessed | None:
+    """RoCE loses much of its speed where switches drop packets."""
+    return case.reported() if case.facts.get("config.network.rdmaDevice") else None
+
+
+@vm_rule(
+    "performance.gpudirect",
+    "GPUDirect RDMA prepared",
+    source="NVIDIA AI Enterprise 5.0, Deployment Guide for VMware vSphere, GPUDirect RDMA",
+    verdicts={"pass": "the VM's advanced settings allow peer-to-peer", "warn": "they do not"},
+    reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
+)
+def gpudirect(case: Case) -> Assessed | None:
+    """A VM with a GPU and a virtual function or whole NIC lets the two exchange data without its memory."""
+    devices = case.need("config.hardware.device")
+    whole = sum(is_whole(d) for d in devices)
+    nic = any(d.get("_typeName") == "VirtualSriovEthernetCard" for d in devices)
+    if not ((has_vgpus(case.facts) and (whole or nic)) or (whole and nic) or whole > 1):
+        return None
+    keys = settings_of(case.facts)
+    on = {k: str(keys.get(k, "")).lower() == "true" for k in ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")}
+    seen = tuple(on.items())
+    if all(on.values()):
+        return case.passed("peer-to-peer is allowed", *seen)
+    return case.warned("peer-to-peer between GPU and NIC is not allowed", *seen, remedy="gpudirect: true")
+
+
+@host_rule(
+    "performance.power-policy",
+    "High performance",
+    source="Performance Best Practices for VMware vSphere 7.0, Host Power Management",
+    verdicts={"pass": "High performance", "warn": "another power policy"},
+    reads={"HostSystem": ("config.powerSystemInfo",)},
+)
+def power_policy(case: Case) -> Assessed | None:
+    """The power policy of a host is High performance: deep C-states cost time at every small message."""
+    policy = case.need("config.powerSystemInfo").get("currentPolicy") or {}
+    seen = ("config.powerSystemInfo.currentPolicy", policy.get("shortName"))
+    if policy.get("shortName") == "static":
+        return case.passed("the power policy is High performance", seen)
+    remedy = "choose High performance in the host's power management, and let the BIOS leave it to the OS"
+    return case.warned(f"the power policy is {policy.get('shortName')}", seen, remedy=remedy)
+
+
+@vm_rule(
+    "performance.latency",
+    "Latency sensitivity with reservations",
+    source="vSphere Resource Management 7.0, Latency Sensitivity",
+    verdicts={"pass": "normal, or high with all memory reserved", "fail": "high without"},
+    reads={"VirtualMachine": (LATENCY, "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation")},
+)
+def latency(case: Case) -> Assessed | None:
+    """High latency sensitivity takes effect only with CPU and memory reserved."""
+    level = (case.need(LATENCY) or {}).get("level")
+    locked = case.facts.get("config.memoryReservationLockedToMax")
+    mhz = case.facts.get("config.cpuAllocation.reservation")
+    seen = (LATENCY, level), ("config.memoryReservationLockedToMax", bool(locked)), ("config.cpuAllocation", mhz or 0)
+    if level != "high" or (locked and mhz):
+        return case.passed(f"latency sensitivity is {level}", *seen)
+    remedy = "tuning: {latency_sensitivity: high}"
+    return case.failed("latency sensitivity is high, and CPU or memory is not reserved", *seen, remedy=remedy)
+
+
+@host_rule(
+    "performance.cpu-overcommit",
+    "CPU not overcommitted",
+    source="Performance Best Practices for VMware vSphere 7.0, CPU Overcommitment",
+    verdicts={"pass": "as many vCPUs as threads, or fewer", "warn": "more"},
+    reads={"HostSystem": ("summary.hardware.numCpuThreads",), "VirtualMachine": ("config.hardware.numCPU",)},
+)
+def cpu_overcommit(case: Case) -> Assessed | None:
+    """The VMs that run on a host with GPUs have no more vCPUs than the host has threads: data loaders need them."""
+    estate = case.farm.view.estate
+    on = [v for v in estate.vms_on(case.ref) if v.ref in case.farm.on]
+    known = [estate[v.ref].get("config.hardware.numCPU") for v in on]
+    threads = int(case.need("summary.hardware.numCpuThreads"))
+    if None in known:
+        return case.unknown(f"the vCPUs of {known.count(None)} VMs on the host were not read")
+    cpus = sum(map(int, known))
+    seen = ("config.hardware.numCPU", cpus), ("summary.hardware.numCpuThreads", threads)
+    if cpus > threads:
+        return case.warned(f"{cpus} vCPUs run on {threads} threads", *seen, remedy="move VMs, or take vCPUs away")
+    return case.passed(f"{cpus} vCPUs run on {threads} threads", *seen)
+
+
+@vm_rule(
+    "performance.memory",
+    "All memory reserved",
+    source="vSphere Networking 7.0, PVRDMA Support; NVIDIA AI Enterprise User Guide",
+    verdicts={"pass": "reserved", "fail": "not reserved"},
+    uses=("vm.memory-reservation",),
+)
+def memory(case: Case) -> Assessed | None:
+    """All memory of a training VM is reserved: nothing of it is swapped or ballooned."""
+    return case.reported()
+
+
+@vm_rule(
+    "performance.hot-add",
+    "Hot add off",
+    source="vSphere Virtual Machine Administration 7.0, Change CPU Hot Plug Settings",
+    verdicts={"pass": "off", "warn": "on: the guest sees no NUMA topology"},
+    uses=("vm.hotadd",),
+)
+def hot_add(case: Case) -> Assessed | None:
+    """CPU and memory hot add are off, so that the guest sees the NUMA topology."""
+    return case.reported()
+
+
+@vm_rule(
+    "performance.hardware-version",
+    "Virtual hardware version",
+    source="VMware KB 2007240, Virtual machine hardware versions",
+    verdicts={"pass": "new enough", "fail": "too old for its devices"},
+    uses=("vm.hardware-version",),
+)
+def hardware_version(case: Case) -> Assessed | None:
+    """The virtual hardware is new enough for GPUs and RDMA adapters."""
+    return case.reported()
+
+
+@vm_rule(
+    "performance.peer-to-peer",
+    "Peer-to-peer between vGPUs",
+    source="NVIDIA Virtual GPU Software Documentation, NVIDIA vGPU Peer-to-Peer",
+    verdicts={"pass": "possible, or one vGPU", "warn": "not possible"},
+    uses=("vm.peer-to-peer",),
+)
+def peer_to_peer(case: Case) -> Assessed | None:
+    """The vGPUs of a VM reach each other over NVLink where the boards have it."""
+    return case.reported()
+
+
+@set_rule(
+    "performance.bus-bandwidth",
+    "Bus bandwidth as it was",
+    source="NVIDIA nccl-tests, doc/PERFORMANCE.md",
+    verdicts={
+        "pass": f"at least {LEAST_OF_BASELINE:.0%} of the baseline",
+        "fail": "below it",
+        "unknown": "no benchmark, or no baseline, of the set is recorded",
+    },
+)
+def bus_bandwidth(case: Case) -> Assessed | None:
+    """The newest all-reduce of a set reaches nine tenths of the baseline of the set."""
+    found = case.records.measured.get(case.name)
+    if found is None or not found.baseline:
+        what = "benchmark" if found is None else "baseline"
+        return case.unknown(f"no {what} of the set is recorded", remedy="vsphere-ai bench nccl")
+    share = found.gb_per_second / found.baseline
+    seen = (found.name, f"{found.gb_per_second:g} GB/s"), ("baseline", f"{found.baseline:g} GB/s")
+    message = f"{share:.0%} of the baseline"
+    if share < LEAST_OF_BASELINE:
+        return case.failed(message, *seen, remedy="vsphere-ai bench nccl --bisect finds the slow part")
+    return case.passed(message, *seen)

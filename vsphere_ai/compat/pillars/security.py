@@ -1,0 +1,230 @@
+"""Rules of security: hosts, accounts, networks and logs of a farm that others train on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vsphere_ai.compat.pillars.base import Case, farm_rule, group_rule, host_rule, vm_rule
+from vsphere_ai.model.assessment import Assessed
+
+GUIDE = "VMware vSphere Security Configuration Guide 7"
+SERVICES: Mapping[str, tuple[str, ...]] = {"HostSystem": ("config.service.service",)}
+LOG_HOST = "Syslog.global.logHost"
+MAX_AGE, MAX_AGE_ON = "event.maxAge", "event.maxAgeEnabled"
+OPTIONS = (MAX_AGE, MAX_AGE_ON)
+"""Settings of vCenter that rules look at."""
+FEWEST_DAYS = 30
+NEVER_USED = (
+    "Authorization.ModifyPermissions",
+    "Authorization.ModifyRoles",
+    "Global.Licenses",
+    "Host.Config.Storage",
+    "Sessions.TerminateSession",
+)
+"""Privileges of administrators that no playbook takes: an account that has all that the tool needs lacks them."""
+
+
+def _service(case: Case, key: str) -> Mapping[str, object] | None:
+    return next((s for s in case.need("config.service.service") if s.get("key") == key), None)
+
+
+@host_rule(
+    "security.ssh-off",
+    "SSH service off",
+    source=f"{GUIDE}, esxi-7.deactivate-ssh",
+    verdicts={"pass": "stopped", "warn": "running, or started with the host"},
+    reads=SERVICES,
+)
+def ssh_off(case: Case) -> Assessed | None:
+    """The SSH service of a host is stopped. A run that needs it starts it, and stops it again."""
+    service = _service(case, "TSM-SSH")
+    if service is None:
+        return None
+    seen = ("TSM-SSH", f"{'running' if service.get('running') else 'stopped'}, policy {service.get('policy')}")
+    if service.get("running"):
+        return case.warned("the SSH service runs", seen, remedy="stop TSM-SSH; runs start it with --start-ssh")
+    if service.get("policy") == "on":
+        return case.warned("the SSH service starts with the host", seen, remedy="set its policy to off")
+    return case.passed("the SSH service is stopped", seen)
+
+
+@host_rule(
+    "security.shell-off",
+    "ESXi Shell off",
+    source=f"{GUIDE}, esxi-7.deactivate-shell",
+    verdicts={"pass": "stopped", "warn": "running"},
+    reads=SERVICES,
+)
+def shell_off(case: Case) -> Assessed | None:
+    """The ESXi Shell of a host is stopped."""
+    service = _service(case, "TSM")
+    if service is None:
+        return None
+    seen = ("TSM", "running" if service.get("running") else "stopped")
+    if service.get("running"):
+        return case.warned("the ESXi Shell runs", seen, remedy="stop TSM")
+    return case.passed("the ESXi Shell is stopped", seen)
+
+
+@host_rule(
+    "security.lockdown",
+    "Lockdown mode",
+    source=f"{GUIDE}, esxi-7.lockdown-mode",
+    verdicts={"pass": "normal or strict", "warn": "off"},
+    reads={"HostSystem": ("config.lockdownMode",)},
+)
+def lockdown(case: Case) -> Assessed | None:
+    """Lockdown mode keeps logins to the host itself away. The tool's SSH account has to be an exception user then."""
+    mode = case.need("config.lockdownMode")
+    seen = ("config.lockdownMode", mode)
+    if mode == "lockdownDisabled":
+        return case.warned("lockdown mode is off", seen, remedy="turn it on, with the SSH account as an exception user")
+    return case.passed(f"lockdown mode is on ({mode})", seen)
+
+
+@host_rule(
+    "security.syslog",
+    "Logs on another machine",
+    source=f"{GUIDE}, esxi-7.remote-syslog",
+    verdicts={"pass": "a log host is set", "fail": "none is set"},
+    reads={"HostSystem": (f"option:{LOG_HOST}",)},
+)
+def syslog(case: Case) -> Assessed | None:
+    """The host sends its logs to another machine: they are what remains of a host that is lost."""
+    target = str(case.facts.get(f"option:{LOG_HOST}") or "")
+    if f"option:{LOG_HOST}" in case.facts.unreadable:
+        case.need(f"option:{LOG_HOST}")
+    if target:
+        return case.passed(f"logs go to {target}", (LOG_HOST, target))
+    return case.failed("logs stay on the host", (LOG_HOST, "not set"), remedy=f"set {LOG_HOST}")
+
+
+@host_rule(
+    "security.time",
+    "Clock from time servers",
+    source=f"{GUIDE}, esxi-7.timekeeping-sources",
+    verdicts={"pass": "servers are set, and ntpd runs", "fail": "no server, or ntpd is stopped"},
+    reads={"HostSystem": ("config.dateTimeInfo.ntpConfig", "config.service.service")},
+)
+def time(case: Case) -> Assessed | None:
+    """The clock of a host follows time servers: certificates, logs and training logs are compared by it."""
+    planned = case.planned("config.dateTimeInfo.ntpConfig")
+    if planned and planned.value:
+        return case.passed("this plan sets time servers", planned.evidence)
+    servers = case.need("config.dateTimeInfo.ntpConfig").get("server") or ()
+    running = bool((_service(case, "ntpd") or {}).get("running"))
+    seen = ("config.dateTimeInfo.ntpConfig.server", ", ".join(servers) or "none"), ("ntpd", running)
+    if servers and running:
+        return case.passed(f"{len(servers)} time servers, and ntpd runs", *seen)
+    message = "ntpd is stopped" if servers else "no time server is set"
+    return case.failed(message, *seen, remedy="ntp: {servers: [TIME SERVER], running: true}")
+
+
+@farm_rule(
+    "security.ssh-login",
+    "Keys instead of passwords",
+    source="OpenSSH manual, ssh-keygen(1) and sshd_config(5), PubkeyAuthentication",
+    verdicts={"pass": "a key, or no SSH login", "warn": "a password"},
+)
+def ssh_login(case: Case) -> Assessed | None:
+    """The inventory logs in to hosts with a key. Host keys are always compared with those that were trusted."""
+    way = case.records.ssh_login
+    if way is None:
+        return case.unknown("no inventory was read")
+    if way == "password":
+        return case.warned("hosts are logged in to with a password", ("ssh", way), remedy="ssh: {key_file: KEY}")
+    return case.passed("no password is used for SSH", ("ssh", way))
+
+
+@farm_rule(
+    "security.account",
+    "Account without administrator's privileges",
+    source="vSphere Security 7.0, Best Practices for Roles and Permissions",
+    verdicts={
+        "pass": "none of the privileges that no run takes",
+        "fail": "some of them",
+        "unknown": "vCenter does not answer the question",
+    },
+)
+def account(case: Case) -> Assessed | None:
+    """The account of the inventory has no privileges of administrators that no playbook takes."""
+    surplus = case.records.surplus
+    if surplus is None:
+        return case.unknown("vCenter did not say which privileges the account has")
+    if surplus:
+        remedy = "give it the role of docs/security.md instead: vsphere-ai doctor --permissions PLAYBOOK"
+        return case.failed(f"the account also has {', '.join(surplus)}", ("privileges", len(surplus)), remedy=remedy)
+    return case.passed("the account has no privileges of administrators", ("privileges", 0))
+
+
+@farm_rule(
+    "security.events-kept",
+    "Events kept",
+    source="vCenter Server and Host Management 7.0, Configure Database Settings",
+    verdicts={
+        "pass": f"for {FEWEST_DAYS} days or more",
+        "warn": "for fewer days",
+        "unknown": "the setting cannot be read",
+    },
+)
+def events_kept(case: Case) -> Assessed | None:
+    """VCenter keeps events for at least 30 days: who changed what is asked weeks later."""
+    days, on = case.records.options.get(MAX_AGE), case.records.options.get(MAX_AGE_ON, "true")
+    if on.lower() == "false":
+        return case.passed("events are kept without a limit", (MAX_AGE_ON, on))
+    if days is None or not days.isdigit():
+        return case.unknown(f"{MAX_AGE} cannot be read")
+    if int(days) < FEWEST_DAYS:
+        return case.warned(
+            f"events are kept for {days} days", (MAX_AGE, days), remedy=f"set {MAX_AGE} to {FEWEST_DAYS}"
+        )
+    return case.passed(f"events are kept for {days} days", (MAX_AGE, days))
+
+
+@group_rule(
+    "security.port-group-policy",
+    "Security policy of port groups",
+    source=f"{GUIDE}, vcenter-7.network-reject-forged-transmit-dvportgroup, -mac-changes-, -promiscuous-mode-",
+    verdicts={
+        "pass": "promiscuous mode, MAC address changes and forged transmits are rejected",
+        "warn": "MAC address changes or forged transmits are accepted",
+        "fail": "promiscuous mode is accepted",
+    },
+    reads={"DistributedVirtualPortgroup": ("config.defaultPortConfig",)},
+)
+def port_group_policy(case: Case) -> Assessed | None:
+    """Port groups of training VMs reject what a VM has no need of. Pods with MAC addresses of their own need two."""
+    policy = (case.need("config.defaultPortConfig").get("securityPolicy")) or {}
+    names = {"allowPromiscuous": "promiscuous mode", "macChanges": "MAC changes", "forgedTransmits": "forged transmits"}
+    on = [name for name in names if (policy.get(name) or {}).get("value")]
+    seen = ("defaultPortConfig.securityPolicy", ", ".join(on) or "all rejected")
+    if not on:
+        return case.passed("promiscuous mode, MAC changes and forged transmits are rejected", seen)
+    message = f"{' and '.join(names[n] for n in on)} accepted"
+    remedy = "reject them in the port group's security policy, where no macvlan pods run on its VMs"
+    worst = case.failed if "allowPromiscuous" in on else case.warned
+    return worst(message, seen, remedy=remedy)
+
+
+@vm_rule(
+    "security.tools",
+    "VMware Tools current",
+    source="vSphere Web Services API reference, GuestInfo.toolsVersionStatus2",
+    verdicts={"pass": "current", "warn": "not running or too old", "unknown": "the VM is off"},
+    uses=("vm.tools",),
+)
+def tools(case: Case) -> Assessed | None:
+    """VMware Tools run in a training VM, and are not too old."""
+    return case.reported()
+
+
+@host_rule(
+    "security.esxi-version",
+    "Supported ESXi",
+    source="VMware ESXi 7.0 Update 2 Release Notes; Broadcom product lifecycle",
+    verdicts={"pass": "7.0 U2 or later", "fail": "earlier"},
+    uses=("esxi.version",),
+)
+def esxi_version(case: Case) -> Assessed | None:
+    """The host runs a release that this tool, and the NVIDIA host driver, are made for."""
+    return case.reported()
