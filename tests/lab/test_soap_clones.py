@@ -228,3 +228,58 @@ def test_the_ledger_says_whether_a_clone_shares_the_secrets_of_a_tpm(make_lab, n
     spec.tpmProvisionPolicy = "both"
     with pytest.raises(vmodl.fault.InvalidArgument):
         soap.wait(source.CloneVM_Task(source.parent, "other", spec))
+
+
+def progress(soap, source):
+    """Start a clone that stands still, and return its task and the object that stands for the VM."""
+    soap.lab.set_faults([{"on": "CloneVM_Task", "nth": 1, "do": {"task-stuck": 40}}])
+    task = source.CloneVM_Task(source.parent, "trn-01", clone_spec())
+    soap.until(lambda: task.info.progress == 40)
+    return task, soap.vm("trn-01")
+
+
+def test_a_vm_is_seen_by_name_while_it_is_made_and_by_nothing_else(soap):
+    source = soap.vm("train-04")
+    task, seen = progress(soap, source)
+    assert seen.parent == source.parent
+    assert (seen.config, seen.runtime.host) == (None, None)
+    assert soap.content.searchIndex.FindByUuid(None, ID, True, True) is None
+    with pytest.raises(vmodl.fault.ManagedObjectNotFound):
+        seen.PowerOnVM_Task()
+    with pytest.raises(vim.fault.DuplicateName):
+        clone(soap, source)
+    soap.lab.clear_faults()
+    made = soap.wait(task)
+    assert made._moId != seen._moId
+    assert vms(soap).count("trn-01") == 1
+
+
+def test_a_clone_that_is_cancelled_or_fails_leaves_nothing(soap):
+    source = soap.vm("train-04")
+    task, _seen = progress(soap, source)
+    task.CancelTask()
+    with pytest.raises(vmodl.fault.RequestCanceled):
+        soap.wait(task)
+    assert "trn-01" not in vms(soap)
+    soap.lab.set_faults([{"on": "CloneVM_Task", "nth": 1, "do": {"task-fails": "InsufficientStorageSpace"}}])
+    with pytest.raises(vim.fault.InsufficientStorageSpace):
+        clone(soap, source)
+    assert "trn-01" not in vms(soap)
+
+
+def test_a_clone_takes_its_time_and_may_land_elsewhere(make_lab, new_client):
+    timing = "timing: {task_seconds: 0.01, clone_seconds: 0.4}"
+    hosts = "hosts: [{name: esx01.lab.local, cluster: a}, {name: esx02.lab.local, cluster: a}]"
+    stores = "datastores: [{name: one}, {name: two}]"
+    vm = "vms: [{name: image, host: esx01.lab.local, datastore: one}]"
+    lab = make_lab("\n".join(("name: slow", timing, "clusters: [{name: a, drs: fullyAutomated}]", hosts, stores, vm)))
+    soap = new_client(lab)
+    lab.set_faults([{"on": "CloneVM_Task", "nth": 1, "do": "clone-elsewhere"}])
+    source = soap.vm("image")
+    one = soap.find(vim.Datastore, "one")
+    asked = {"host": soap.host("esx01"), "datastore": one, "pool": source.resourcePool}
+    task = source.CloneVM_Task(source.parent, "trn-01", clone_spec(**asked))
+    soap.until(lambda: 0 < (task.info.progress or 0) < 100)
+    made = soap.wait(task)
+    assert made.runtime.host.name == "esx02.lab.local"
+    assert one not in made.datastore

@@ -43,7 +43,8 @@ class VCenter:
 class Timing:
     """How long things take, in seconds (`session_minutes`: a login left idle that long is gone).
 
-    `guest_seconds` pass from power-on until a guest with cloud-init shows its addresses.
+    `guest_seconds` pass from power-on until a guest with cloud-init shows its addresses. A clone takes `clone_seconds`
+    beside `task_seconds`.
     """
 
     boot_seconds: float = 2.0
@@ -51,6 +52,7 @@ class Timing:
     shutdown_seconds: float = 0.3
     guest_seconds: float = 0.5
     vmotion_seconds: float = 0.1
+    clone_seconds: float = 0.0
     session_minutes: float = 30.0
 
 

@@ -99,6 +99,12 @@ class Store:
             self.touch(mo, *props)
         return mo
 
+    def show(self, mo: ManagedObject) -> None:
+        """Let readers see an object that `of` does not return: one that is not made yet."""
+        with self.lock:
+            self.objects[mo.moid] = mo
+            self.touch(mo, *mo.props)
+
     def get(self, ref: Any) -> ManagedObject:
         """Return the object a reference points to, or raise ManagedObjectNotFound."""
         mo = self.objects.get(ref._moId)

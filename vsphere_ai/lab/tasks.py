@@ -25,13 +25,15 @@ MOST_RECENT = 200
 class Doom:
     """What a fault makes of a task: it ends with `error`, stands still until `released`, or is not found any more.
 
-    `percent` is where it stands; -1 means that it does not even begin. A task that is `gone` still takes effect.
+    `percent` is where it stands; -1 means that it does not even begin. A task that is `gone` still takes effect; one
+    with `elsewhere` puts what it makes somewhere else than it was asked to.
     """
 
     error: Exception | None
     percent: int | None
     gone: bool
     released: threading.Event
+    elsewhere: bool = False
 
 
 class Task:
@@ -40,6 +42,10 @@ class Task:
     def __init__(self, tasks: Tasks, mo: ManagedObject, read_only: bool = False) -> None:
         self._tasks, self.mo, self.read_only = tasks, mo, read_only
         self.cancelled = False
+        self.ended: Callable[[], None] = lambda: None
+        """Called under the lock when it has ended, however it did."""
+        self.elsewhere = False
+        """Whether what it makes is to come somewhere else than asked: a fault."""
 
     def update(self, **fields: Any) -> None:
         """Write fields of TaskInfo and wake everyone who watches."""
@@ -48,6 +54,13 @@ class Task:
             for name, value in fields.items():
                 setattr(info, name, value)
             self._tasks.store.touch(self.mo, "info")
+
+    def progress(self, seconds: float) -> None:
+        """Let time pass, in ten parts with a percentage each; raise RequestCanceled when the task is cancelled."""
+        for tenth in range(1, 11) if seconds else ():
+            time.sleep(seconds / 10)
+            self.check()
+            self.update(progress=min(tenth * 10, 99))
 
     def check(self) -> None:
         """Raise RequestCanceled when the task was cancelled."""
@@ -91,6 +104,7 @@ class Tasks:
         self._last.append(mo)
         self._list(entity, mo.ref)
         # in the caller's context: what a task does belongs to the operation that started it
+        task.elsewhere = doom is not None and doom.elsewhere
         run = partial(contextvars.copy_context().run, self._run, task, work, hold_lock, doom)
         thread = threading.Thread(target=run, daemon=True, name=mo.moid)
         thread.start()
@@ -163,6 +177,7 @@ class Tasks:
     def _finish(self, task: Task, **fields: Any) -> None:
         with self.store.lock:
             self.running.pop(task.mo.moid, None)
+            task.ended()
             if fields.get("result") is None:
                 fields.pop("result", None)
             task.update(completeTime=now(), progress=None, **fields)

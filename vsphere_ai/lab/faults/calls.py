@@ -45,7 +45,7 @@ def _about(farm: Farm, mo: ManagedObject) -> tuple[str, str]:
     if isinstance(mo.ref, vim.HostSystem):
         return str(mo["name"]), str(mo["name"])
     if isinstance(mo.ref, vim.VirtualMachine):
-        return str(mo["name"]), str(farm.host_of(mo)["name"])
+        return str(mo["name"]), str(farm.host_of(mo)["name"]) if mo["runtime"].host else ""
     if isinstance(mo.ref, vim.Task):
         return str(mo["info"].entityName or ""), ""
     return (str(mo["name"]), "") if isinstance(mo.ref, vim.ManagedEntity) else ("", "")
@@ -65,4 +65,4 @@ def doom_of(fired: Fired) -> Doom | None:
         return None
     error: Any = error_of(action) if action.word == "task-fails" else None
     percent = action.number if action.word == "task-stuck" else None
-    return Doom(error, percent, action.word == "task-gone", fired.released)
+    return Doom(error, percent, action.word == "task-gone", fired.released, action.word == "clone-elsewhere")

@@ -12,7 +12,17 @@ from typing import cast
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vmodl
 
-from vsphere_ai.lab.faults.rules import NOT_METHODS, ON_GUESTS, ON_TASKS, WORDS, Action, EventKind, Rule, When
+from vsphere_ai.lab.faults.rules import (
+    NOT_METHODS,
+    ON_CLONES,
+    ON_GUESTS,
+    ON_TASKS,
+    WORDS,
+    Action,
+    EventKind,
+    Rule,
+    When,
+)
 from vsphere_ai.lab.input_file import InputFile, is_scalar, written
 from vsphere_ai.language.yaml import Node
 
@@ -101,6 +111,8 @@ class _Reader:
             self.say(nodes["do"], f"'{word}' cannot happen on '{rule.on}'", f"it can on: {', '.join(events)}")
         elif word in ON_TASKS and rule.on not in NOT_METHODS and not rule.on.endswith("_Task"):
             self.say(nodes["on"], f"{rule.on} starts no task", f"'{word}' needs a method that ends in _Task")
+        elif word in ON_CLONES and rule.on not in (*NOT_METHODS, *ON_CLONES[word]):
+            self.say(nodes["on"], f"{rule.on} clones nothing", f"'{word}' needs {' or '.join(ON_CLONES[word])}")
         elif word in ON_GUESTS and rule.on not in (*NOT_METHODS, *ON_GUESTS[word]):
             what = "shuts down" if word == "guest-stuck" else "starts"
             self.say(nodes["on"], f"{rule.on} {what} no guest", f"'{word}' needs {' or '.join(ON_GUESTS[word])}")

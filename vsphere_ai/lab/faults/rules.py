@@ -57,6 +57,7 @@ WORDS: Mapping[str, Word] = {
     "task-fails": Word(("soap",), (), "fault"),
     "task-stuck": Word(("soap",), (), "percent"),
     "task-gone": Word(("soap",)),
+    "clone-elsewhere": Word(("soap",)),
     "guest-stuck": Word(("soap",)),
     "guest-never-ready": Word(("soap",)),
     "guest-address": Word(("soap",), (), "address"),
@@ -74,7 +75,7 @@ WORDS: Mapping[str, Word] = {
 }
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
-ON_TASKS = ("task-fails", "task-stuck", "task-gone")
+ON_TASKS = ("task-fails", "task-stuck", "task-gone", "clone-elsewhere")
 _BOOTS = ("PowerOnVM_Task", "PowerOnMultiVM_Task")
 ON_GUESTS: Mapping[str, tuple[str, ...]] = {
     "guest-stuck": ("ShutdownGuest",),
@@ -85,6 +86,8 @@ ON_GUESTS: Mapping[str, tuple[str, ...]] = {
     "customization-fails": _BOOTS,
 }
 """Faults of guests, and the methods at which each can be."""
+ON_CLONES: Mapping[str, tuple[str, ...]] = {"clone-elsewhere": ("CloneVM_Task",)}
+"""Faults of clones, and the methods at which each can be."""
 LATE = ("delay", "hold")
 """Faults after which everything goes on as it would have without them."""
 
@@ -147,7 +150,7 @@ class Rule:
             return False
         if self.do.word in ON_TASKS and not event.name.endswith("_Task"):
             return False
-        if event.name not in ON_GUESTS.get(self.do.word, (event.name,)):
+        if event.name not in {**ON_GUESTS, **ON_CLONES}.get(self.do.word, (event.name,)):
             return False
         named = self.do.value and WORDS[self.do.word].value == "host"
         return bool(self.do.word not in NEED_HOST or event.hosts or named)

@@ -19,6 +19,7 @@ from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
     OWN,
+    announce,
     any_host,
     check_datastores,
     check_host,
@@ -27,6 +28,7 @@ from vsphere_ai.lab.managed.new_vms import (
     register,
     specify,
 )
+from vsphere_ai.lab.managed.placement import can_take
 from vsphere_ai.lab.managed.power import power_on_now
 from vsphere_ai.lab.managed.reconfigure import privileges_of
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
@@ -80,8 +82,30 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     """Make a VM or a template as another one is, with addresses and identities of its own."""
     _demand(call, folder, spec)
     request = _read(call.farm, call.mo, folder, name, spec)
+    farm = call.farm
+    announced = announce(farm, request.folder, request.name)
+
+    def work(task: Task) -> Any:
+        task.progress(farm.scenario.timing.clone_seconds)
+        with farm.store.lock:
+            announced.withdraw()
+            return _cloned(farm, _elsewhere(farm, request) if task.elsewhere else request)
+
     # several may run at once
-    return call.farm.tasks.start(call.mo, "clone", lambda _task: _cloned(call.farm, request), read_only=True)
+    started = farm.tasks.start(call.mo, "clone", work, hold_lock=False, read_only=True)
+    farm.tasks.running[started._moId].ended = announced.withdraw
+    return started
+
+
+def _elsewhere(farm: Farm, request: Request) -> Request:
+    """Return a request with another host of its pool, and another datastore, where there are such."""
+    hosts = [farm.store.get(ref) for ref in farm.store.get(request.pool["owner"])["host"]]
+    host = next((h for h in hosts if h is not request.host and can_take(farm, h, request.source)), request.host)
+    spec = copy.copy(request.spec)
+    spec.location = copy.copy(spec.location)
+    stores = [mo.ref for mo in farm.store.of(vim.Datastore) if host is None or datastores.reaches(host, [mo.ref])]
+    spec.location.datastore = next((ref for ref in stores if ref not in request.stores), spec.location.datastore)
+    return replace(request, host=host, spec=spec)
 
 
 def clone_now(call: Call, source: ManagedObject, folder: Any, name: str, spec: Any) -> Any:

@@ -48,6 +48,36 @@ def specify(farm: Farm, mo: ManagedObject, config: Any, spec: Any, own: tuple[st
     datastores.check_space(farm, mo["config"], mo.extra.get(datastores.SIZES, {}))
 
 
+class Announced:
+    """Object that stands for a VM while it is made: it has a name and a folder, and neither configuration nor host.
+
+    It goes when the VM comes, which has another reference. Source: kubev2v/forklift pull request 7106.
+    """
+
+    def __init__(self, farm: Farm, folder: ManagedObject, mo: ManagedObject | None) -> None:
+        self._farm, self._folder, self._mo = farm, folder, mo
+
+    def withdraw(self) -> None:
+        """Take the object away, if it is there."""
+        if self._mo is not None:
+            store, ref = self._farm.store, self._mo.ref
+            store.set(self._folder, childEntity=[each for each in self._folder["childEntity"] if each != ref])
+            store.delete(self._mo)
+            self._mo = None
+
+
+def announce(farm: Farm, folder: ManagedObject, name: str) -> Announced:
+    """Show in a folder that a VM is being made; not where the name is taken, which the task will be refused for."""
+    if any(child.props.get("name") == name for child in farm.store.children(folder)):
+        return Announced(farm, folder, None)
+    mo = ManagedObject(vim.VirtualMachine(f"vm-{farm.store.next_id()}"))
+    runtime = vim.vm.RuntimeInfo(connectionState="connected", powerState="poweredOff")
+    mo.props.update(name=name, parent=folder.ref, runtime=fill(runtime), recentTask=[], disabledMethod=[])
+    farm.store.show(mo)
+    farm.store.set(folder, childEntity=[*folder["childEntity"], mo.ref])
+    return Announced(farm, folder, mo)
+
+
 def register(
     farm: Farm, made: ManagedObject, folder: ManagedObject, pool: ManagedObject, *, tools: str
 ) -> ManagedObject:

@@ -7,7 +7,7 @@ import threading
 import uuid
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, changes, datastores, disks
@@ -157,7 +157,12 @@ def refuse_change(farm: Farm, mo: ManagedObject, spec: Any = None) -> None:
 
 
 def refuse_disabled(mo: ManagedObject, method: str) -> None:
-    """Refuse a method that another product has disabled on an object, as backup products do."""
+    """Refuse a method that another product, such as one for backups, has disabled; and any, of a VM that is made."""
+    if isinstance(mo.ref, vim.VirtualMachine) and "config" not in mo.props and not method.startswith("Retrieve"):
+        raise vmodl.fault.ManagedObjectNotFound(
+            obj=mo.ref,
+            msg=f"The object '{mo.type_name}:{mo.moid}' has already been deleted or has not been completely created",
+        )
     if method in (mo.props.get("disabledMethod") or ()):
         raise vim.fault.MethodDisabled(
             source="com.example.backup", msg=f"The method is disabled by 'com.example.backup' ({method})."
