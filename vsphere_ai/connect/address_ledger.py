@@ -162,20 +162,21 @@ def _set(vcenter: VCenter, seen: _Seen, name: str, value: str) -> None:
 
 
 def _defined(vcenter: VCenter, seen: _Seen, name: str) -> _Seen:
-    """Return the attributes with a definition of one, which is made where it is missing."""
-    if name in seen.keys:
-        return seen
-    try:
-        vcenter.call(_manager(vcenter), "AddCustomFieldDef", {"name": name, "moType": "Folder"})
-    except OutcomeUnknown:
-        pass
-    except VimFault as error:
-        if error.fault != "DuplicateName":
-            raise
-    again = _look(vcenter)
-    if name not in again.keys:
+    """Return the attributes with a definition of one, which is made where it is missing; again, if that was lost."""
+    for _ in range(2):
+        if name in seen.keys:
+            return seen
+        try:
+            vcenter.call(_manager(vcenter), "AddCustomFieldDef", {"name": name, "moType": "Folder"})
+        except OutcomeUnknown:
+            pass
+        except VimFault as error:
+            if error.fault != "DuplicateName":
+                raise
+        seen = _look(vcenter)
+    if name not in seen.keys:
         raise StepFailed(f"the custom attribute '{name}' of folders was defined and cannot be seen", _LEGAL)
-    return again
+    return seen
 
 
 def _look(vcenter: VCenter) -> _Seen:

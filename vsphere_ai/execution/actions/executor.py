@@ -304,10 +304,11 @@ def _is_same(step: Step, other: Step) -> bool:
 
 
 def _repeatable(step: Step) -> bool:
-    """Return whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
+    """Return whether sending a step again cannot do it twice: states are set again, a reconfigure has its version.
+
+    A folder has one VM of a name, so that of two clones one is refused.
+    """
     if isinstance(step, Lifecycle):
         return not isinstance(step, Reboot)
-    if isinstance(step, Clone):
-        return False
     # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb
     return not isinstance(step, Shell) or "-mig" in step.argv or (step.argv[0] == "esxcli" and "set" in step.argv)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vsphere_ai.errors import Denied, OutcomeUnknown, OutOfSight, Unreachable
+from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, OutOfSight, Unreachable
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.model.deferred import is_deferred
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Clone, Invoke, Step
 
 LONGEST = 600.0  # seconds that tasks which run on the target, or its host's absence, can prolong the search
 _UNDER_WAY = ("queued", "running")
@@ -32,7 +33,12 @@ class Reconciler:
             for waited in polling(max(LONGEST, calm), fastest=0.5, slowest=2.0):
                 if self._seen(step):
                     return True
-                busy = self._busy(step, lost.task)
+                try:
+                    busy = self._busy(step, lost.task)
+                except Conflict:  # the target is gone, which may be the effect
+                    if self._seen(step):
+                        return True
+                    raise
                 if busy:
                     say(f"{busy}, {waited:.0f} s")
                     quiet_since, looks = waited, 0
@@ -50,7 +56,9 @@ class Reconciler:
 
     def _busy(self, step: Step, task: str) -> str:
         """Return what may still change the target, or what the step was sent to; in words, empty when nothing does."""
-        target, on = step.target, step.on if isinstance(step, Invoke) and not is_deferred(step.on) else ""
+        # a VM that is to be made has no tasks, those of its source make it
+        target = Target("vm", "its source", step.source) if isinstance(step, Clone) else step.target
+        on = step.on if isinstance(step, Invoke) and not is_deferred(step.on) else ""
         connection = ("runtime.connectionState",) if target.ref.startswith(_STATEFUL) else ()
         facts = self._context.read(target, "recentTask", *connection)
         state = facts.get("runtime.connectionState") or "connected"

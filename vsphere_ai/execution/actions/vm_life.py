@@ -66,6 +66,30 @@ class VmLife:
                 "it carries no valid mark: look at it in the vSphere Client, and remove it by hand",
                 rule="clone.identity",
             )
+        self._require_place(step)
+
+    def _require_place(self, step: Clone) -> None:
+        """Raise `StepFailed` where a new VM is on another host or datastore than asked for."""
+        asked: Mapping[str, Any] = step.spec["location"]
+        found = self._context.read(step.target, "runtime.host", "datastore")
+        place = {"host": (found.get("runtime.host"),), "datastore": found.get("datastore") or ()}
+        wrong = {
+            str(asked[key]): list(map(str, has)) for key, has in place.items() if key in asked and asked[key] not in has
+        }
+        if not wrong:
+            return
+        refs = sorted({*wrong, *(ref for has in wrong.values() for ref in has)})
+        named = self._context.vcenter.read_objects(refs, {"HostSystem": ("name",), "Datastore": ("name",)})
+        names = {ref: facts.name for ref, facts in named.items()}
+        words = "; ".join(
+            f"on {', '.join(names.get(ref, ref) for ref in has)} and not on {names.get(wanted, wanted)}"
+            for wanted, has in wrong.items()
+        )
+        raise StepFailed(
+            f"{step.target.name} was made {words}",
+            "plan again: what is planned then is for where it is; or move it first",
+            rule="clone.elsewhere",
+        )
 
     def exists(self, vm: Target) -> bool:
         """Read whether a VM is there that carries its own mark."""
