@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-
 import pytest
-from reliability import harness
 from reliability.conftest import farm
 from reliability.crash import DIED
 from reliability.harness import Spec
+from reliability.vm_sets import OTHERS, World
 from support.seeds import ALL, FULL, cases, chance
-from support.vm_sets import FARM, INVENTORY, play
-
-from vsphere_ai.model.vm_sets import Mark
+from support.vm_sets import FARM, play
 
 POSITIONS = ("before begin", "after begin", "after call", "after reply", "after end")
 FEW, MANY = "train-01", "train-[01:03]"
 SMALL, LARGEST = 5, 70
-OTHERS = {"other-01", "ubuntu-22.04"}
-CALLS = ("CloneVM_Task", "Destroy_Task", "ReconfigVM_Task", "PowerOnVM_Task", "ShutdownGuest", "PowerOffVM_Task")
+NAMES = {"grow": ("train-01", "train-02", "train-03"), "shrink": ("train-01",)}
 
 
-class Sets:
+class Sets(World):
     """A set that grows to three VMs and shrinks to one, over and over; and the points of both runs."""
 
     def __init__(self, lab, tool, folder):
-        self.lab, self.tool = lab, tool
-        self.inventory, self.few, self.many = (folder / n for n in ("inventory.yml", "few.yml", "many.yml"))
-        self.inventory.write_text(INVENTORY, encoding="utf-8")
-        self.few.write_text(play(FEW, nics=2), encoding="utf-8")
-        self.many.write_text(play(MANY, nics=2), encoding="utf-8")
+        super().__init__(lab, tool, folder)
+        self.few, self.many = self.book(play(FEW, nics=2), "few.yml"), self.book(play(MANY, nics=2), "many.yml")
         self.plays = {"grow": self.many, "shrink": self.few}
         self.points, self.done = {}, {}
 
     def apply(self, playbook, spec=None):
         counted = ("--destroy", "2") if playbook == self.few and set(self.vms()) - OTHERS > {"train-01"} else ()
-        return self.tool("apply", "-i", self.inventory, playbook, "--yes", *counted, spec=spec)
+        return self("apply", playbook, "--yes", *counted, spec=spec)
 
     def learn(self, folder):
         """Apply each once undisturbed, and note every point of it."""
@@ -50,16 +41,7 @@ class Sets:
             assert ended.code == 0, ended.text
             self.points[what] = record.read_text(encoding="utf-8").splitlines()
             self.done[what] = self.effects() - before
-            self.judge(playbook, ended.text)
-
-    def effects(self):
-        entries = self.lab.get("/lab/ledger")["entries"]
-        return Counter(
-            (e["object"], e["call"]) for e in entries if e["call"] in CALLS and e["object"].startswith("train")
-        )
-
-    def vms(self):
-        return {vm["name"]: vm for vm in self.lab.get("/lab/farm")["vms"]}
+            self.judge(playbook, NAMES[what], ended.text)
 
     def struck(self, what, point):
         """Apply, die at a point, and go on; everything happened once."""
@@ -71,30 +53,7 @@ class Sets:
         assert again.code == 0, said
         assert "not approved then" not in again.text, said
         assert self.effects() - before == self.done[what], said
-        self.judge(playbook, said)
-
-    def unfinished(self):
-        return [r for r in harness.Mission.runs(self) if r["state"] != "finished"]
-
-    def judge(self, playbook, said):
-        """The VMs are those of the playbook, each with addresses of its own, which the ledger has and no more."""
-        there = self.vms()
-        names = {"train-01"} if playbook == self.few else {"train-01", "train-02", "train-03"}
-        assert set(there) == names | OTHERS, said
-        marks = {name: Mark.read(there[name]["extra_config"]) for name in names}
-        assert {name: (m.set, m.index) for name, m in marks.items()} == {n: ("train", int(n[-2:])) for n in names}, said
-        assert all(there[n]["power"] == "poweredOn" for n in (*names, "other-01")), said
-        used = [a.partition("/")[0] for m in marks.values() for n in m.nics for a in n.addresses]
-        assert len(set(used)) == len(used) == 2 * len(names), said
-        held = self.tool("ipam", "show", "-i", self.inventory, "--format", "json")
-        leases = json.loads(held.text)
-        assert sorted(x["address"].partition("/")[0] for x in leases["leases"]) == sorted(used), f"{held.text}\n{said}"
-        left = self.tool("plan", "-i", self.inventory, playbook, "--detailed-exitcode")
-        assert left.code == 0, f"{left.text}\n{said}"
-        harness.Mission.books(self, said)
-
-    def runs(self):
-        return harness.Mission.runs(self)
+        self.judge(playbook, NAMES[what], said)
 
 
 @pytest.fixture(scope="module")
