@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vsphere_ai.model.assessment import PILLARS, WORST, Assessed, PillarVerdict
 from vsphere_ai.model.text import safe
+from vsphere_ai.report.layout import cell
 
 MOST_NAMES = 6
 SHOWN: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn")
@@ -111,7 +112,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
     """Return an assessment as Markdown: a table of the pillars, and one of the rules for each pillar."""
-    lines = ["# Assessment", "", _cell(what), "", "| pillar | rules |", "|---|---|"]
+    lines = ["# Assessment", "", cell(what), "", "| pillar | rules |", "|---|---|"]
     by_pillar = {p: list(own) for p, own in groupby(found, key=lambda a: a.pillar)}
     lines += [f"| {TITLES[p]} | {counts_text(own)} |" for p, own in by_pillar.items()]
     for pillar, own in by_pillar.items():
@@ -124,7 +125,7 @@ def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
         ]
         for line in sorted(lines_of(own), key=lambda e: WORST.index(e.verdict)):
             seen = "; ".join(f"{path} = {value}" for path, value in line.first.evidence)
-            cells = (line.verdict, f"`{line.rule}`", _cell(line.text), _cell(seen), _cell(line.first.remedy))
+            cells = (line.verdict, f"`{line.rule}`", cell(line.text), cell(seen), cell(line.first.remedy))
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -144,7 +145,3 @@ def assessment_document(found: Sequence[Assessed]) -> list[dict[str, Any]]:
         }
         for a in found
     ]
-
-
-def _cell(text: str) -> str:
-    return safe(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

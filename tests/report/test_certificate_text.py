@@ -1,0 +1,82 @@
+"""The certificate as text, Markdown, CTRF and JUnit: every measurement is there, and what is missing has failed."""
+
+from datetime import UTC, datetime
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
+from vsphere_ai.report import certificate_text as text
+
+GATES = (
+    Gate("assess", (Measurement("reliability.ha", "warn", "vSphere HA is off", ("cluster:gpu-a",)),), seconds=2.5),
+    Gate("health", (Measurement("xid", "unknown", "dmesg: \x1b[31mno answer", ("vm:train-01",)),)),
+    Gate("bench nccl", (Measurement("all_reduce", "pass", "94 %", (), 188.5, 180.0, "GB/s"),), needs=("all_gather",)),
+    Gate("megatron", error="torchrun is not there"),
+)
+FACTS = {"host:esx01": {"build": "17867351"}}
+MADE = Certificate(
+    "vc01", "train", "vsphere-ai 1", datetime(2026, 11, 23, tzinfo=UTC), GATES, FACTS, {"attest.yml": "ab"}
+)
+
+
+def test_text_has_every_gate_with_its_reasons():
+    shown = text.certificate_text(MADE)
+    for words in (
+        "FAIL",
+        "warn    assess",
+        "vSphere HA is off",
+        "no measurement of all_gather",
+        "torchrun is not there",
+    ):
+        assert words in shown
+    assert "\x1b" not in shown
+
+
+def test_markdown_has_numbers_facts_and_checksums():
+    shown = text.certificate_markdown(MADE)
+    assert "| pass | all_reduce |  | 188.5 GB/s | 180 GB/s | 94 % |" in shown
+    assert "| host:esx01 | build | 17867351 |" in shown
+    assert "`ab`" in shown
+    assert MADE.digest in shown
+
+
+def test_ctrf_counts_what_did_not_run_as_failed():
+    results = text.ctrf(MADE)["results"]
+    assert {t["name"]: t["status"] for t in results["tests"]} == {
+        "reliability.ha [cluster:gpu-a]": "passed",
+        "xid [vm:train-01]": "other",
+        "all_reduce": "passed",
+        "all_gather": "failed",
+        "megatron": "failed",
+    }
+    summary = results["summary"]
+    assert summary["tests"] == sum(summary[s] for s in ("passed", "failed", "pending", "skipped", "other")) == 5
+    assert summary["stop"] - summary["start"] == 2500
+
+
+def test_junit_is_xml_with_failures_and_errors():
+    root = Xml.fromstring(text.junit(MADE))
+    assert [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors")) for s in root] == [
+        ("assess", "1", "0", "0"),
+        ("health", "1", "0", "1"),
+        ("bench nccl", "2", "1", "0"),
+        ("megatron", "1", "1", "0"),
+    ]
+    assert root.find(".//system-out").text == "vSphere HA is off"
+
+
+@pytest.mark.parametrize("hostile", ["a|b", "<script>", "\x00\x1b[2J", "]]>", "\ud800", "&amp;\n# x"])
+def test_hostile_names_stay_text(hostile):
+    made = Certificate("vc", hostile, "t", MADE.issued, (Gate(hostile, (Measurement(hostile, "fail", hostile),)),))
+    assert Xml.fromstring(text.junit(made)).get("name")
+    assert "\x1b" not in text.certificate_text(made) + text.certificate_markdown(made)
+    assert "<script>" not in text.certificate_markdown(made)
+
+
+def test_changes_name_the_tests_to_take_again():
+    changes = (FactChange("host:esx01", "build", "17867351", None),)
+    shown = text.changes_text(MADE, changes, [("assess", GATES[0].measurements[0])])
+    assert "host:esx01  build: 17867351 → not there" in shown
+    assert "1 of 3 tests" in shown
+    assert "holds" in text.changes_text(MADE, (), [])

@@ -1,0 +1,199 @@
+"""Certificate of a hand-over: gates with their measurements, the facts they rest on, and when it ceases to hold.
+
+Statuses rank ``pass < warn < unknown < fail``. A gate that lacks a measurement it needs has failed: a test that did
+not run is no test that passed (the opposite was once shipped: NVIDIA cluster-readiness-engine, pull request 6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+Status = Literal["pass", "warn", "unknown", "fail"]
+RANK: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
+"""From the best to the worst."""
+SCHEMA = 1
+Facts = Mapping[str, Mapping[str, str]]
+"""Part (``host:esx01``, ``vm:train-01``, ``gpu:GPU-…``, ``set:train``) -> name of a fact -> its value."""
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """Return the worst of statuses; `pass` of none."""
+    return max(statuses, key=RANK.index, default="pass")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One result of a gate: what was measured or judged, in a sentence, and on which parts.
+
+    `value` and `limit` are in `unit`; None where it is a verdict without a number. Without `parts` it is about the
+    set as a whole.
+    """
+
+    name: str
+    status: Status
+    text: str
+    parts: tuple[str, ...] = ()
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
+    taken: datetime | None = None
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        """The test it is of: a newer one of the same test on the same parts takes its place."""
+        return self.name, tuple(sorted(self.parts))
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One step of the acceptance. `needs` are names of measurements without which it has failed.
+
+    `error` says why it could not be carried out to its end; `seconds` is how long it took.
+    """
+
+    name: str
+    measurements: tuple[Measurement, ...] = ()
+    needs: tuple[str, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The measurements it needs and lacks."""
+        found = {m.name for m in self.measurements}
+        return tuple(n for n in self.needs if n not in found)
+
+    @property
+    def status(self) -> Status:
+        """Its worst measurement; failed where one is missing, none was taken, or it was not carried out."""
+        if self.error or self.missing or not self.measurements:
+            return "fail"
+        return worst(m.status for m in self.measurements)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it did not pass, in sentences."""
+        absent = [f"no measurement of {name}" for name in self.missing]
+        if not self.measurements and not self.missing and not self.error:
+            absent = ["nothing was measured"]
+        ranked = sorted(self.measurements, key=lambda m: -RANK.index(m.status))
+        return (*((self.error,) if self.error else ()), *absent, *(m.text for m in ranked if m.status != "pass"))
+
+
+@dataclass(frozen=True)
+class FactChange:
+    """A fact that is not as it was when it was certified; None: it was, or is, not there."""
+
+    part: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was accepted, when, and on which facts; `inputs` are files with their SHA-256."""
+
+    vcenter: str
+    set: str
+    tool: str
+    issued: datetime
+    gates: tuple[Gate, ...]
+    facts: Facts = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA
+
+    @property
+    def status(self) -> Status:
+        """The worst gate; failed without a gate."""
+        return worst(g.status for g in self.gates) if self.gates else "fail"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its content."""
+        return hashlib.sha256(_canonical(self.document()).encode()).hexdigest()
+
+    def document(self) -> dict[str, object]:
+        """Return its content as plain JSON values, without the digest."""
+        plain: dict[str, object] = json.loads(json.dumps(asdict(self), default=_time))
+        statuses = {g.name: g.status for g in self.gates}
+        return {**plain, "status": self.status, "statuses": statuses}
+
+
+def saved(certificate: Certificate) -> dict[str, object]:
+    """Return the content of a certificate's file: the document with its digest."""
+    return {**certificate.document(), "digest": certificate.digest}
+
+
+@cache
+def _adapter() -> TypeAdapter[Certificate]:
+    return TypeAdapter(Certificate)
+
+
+def opened(document: object) -> Certificate:
+    """Return the certificate of a file's content; ValueError when it is none, or was edited."""
+    if not isinstance(document, Mapping) or "digest" not in document:
+        raise ValueError("this is no certificate")
+    content = {k: v for k, v in document.items() if k not in ("digest", "status", "statuses")}
+    try:
+        made = _adapter().validate_python(content)
+    except ValidationError as error:
+        raise ValueError(f"this is no certificate of this version: {error.errors()[0]['msg']}") from None
+    if document["digest"] != made.digest:
+        raise ValueError("the certificate was edited: its digest is not that of its content")
+    return made
+
+
+def changes_since(certificate: Certificate, now: Facts) -> tuple[FactChange, ...]:
+    """Return the facts that are not as certified, by part and name; new parts that nothing was measured on are none."""
+    found = []
+    for part, facts in sorted(certificate.facts.items()):
+        present = now.get(part) or {}
+        for name in sorted({*facts, *present}):
+            if facts.get(name) != present.get(name):
+                found.append(FactChange(part, name, facts.get(name), present.get(name)))
+    return tuple(found)
+
+
+def void(gate: Gate, changes: Iterable[FactChange]) -> tuple[Measurement, ...]:
+    """Return the measurements of a gate that changed facts take away: those on changed parts, and of the whole set."""
+    parts = {change.part for change in changes}
+    return tuple(m for m in gate.measurements if parts and (not m.parts or parts & set(m.parts)))
+
+
+def without_void(certificate: Certificate, changes: Iterable[FactChange]) -> Certificate:
+    """Return a certificate without what does not hold any more; gates then lack what they need, and have failed."""
+    gone = tuple(changes)
+    gates = (
+        replace(g, measurements=tuple(m for m in g.measurements if m not in void(g, gone))) for g in certificate.gates
+    )
+    return replace(certificate, gates=tuple(gates))
+
+
+def renewed(before: Gate, again: Gate) -> Gate:
+    """Return a gate with newer measurements in the place of those of the same test on the same parts.
+
+    Only the same test on the same parts clears an old failure; what was not measured again stays.
+    """
+    newer = {m.key: m for m in again.measurements}
+    kept = tuple(newer.pop(m.key, m) for m in before.measurements)
+    needs = tuple(dict.fromkeys((*before.needs, *again.needs)))
+    return replace(again, measurements=(*kept, *newer.values()), needs=needs, seconds=before.seconds + again.seconds)
+
+
+def _canonical(document: object) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _time(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{value!r} is no JSON value")

@@ -1,0 +1,150 @@
+"""Certificate of a hand-over as text, Markdown, CTRF (JSON of test results) and JUnit (XML)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as Xml
+
+from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, Status
+from vsphere_ai.model.text import counted, duration, safe
+from vsphere_ai.report.layout import cell
+
+CTRF: Mapping[Status, str] = {"pass": "passed", "warn": "passed", "unknown": "other", "fail": "failed"}
+MOST_REASONS = 8
+
+
+def certificate_text(certificate: Certificate) -> str:
+    """Return a certificate as text: a line per gate, and why those that did not pass did not."""
+    lines = [
+        f"Acceptance of {safe(certificate.set)}, vCenter {safe(certificate.vcenter)}: {certificate.status.upper()}",
+        f"issued {certificate.issued:%Y-%m-%d %H:%M} UTC by {safe(certificate.tool)}, "
+        f"on {_facts(certificate)}, digest {certificate.digest[:12]}",
+        "",
+    ]
+    for gate in certificate.gates:
+        taken = f"{counted(len(gate.measurements), 'measurement')} in {duration(gate.seconds)}"
+        lines.append(f"  {gate.status:<8}{safe(gate.name):<16}{taken}")
+        lines += [f"          {safe(reason)}" for reason in gate.reasons[:MOST_REASONS]]
+        more = len(gate.reasons) - MOST_REASONS
+        lines += [f"          and {more} more; --format json has all of them"] if more > 0 else []
+    return "\n".join(lines)
+
+
+def changes_text(
+    certificate: Certificate, changes: Sequence[FactChange], tests: Sequence[tuple[str, Measurement]]
+) -> str:
+    """Return which facts of a certificate changed, and which tests of which gates have to be taken again."""
+    if not changes:
+        return f"The certificate holds: {_facts(certificate)} are as certified."
+    lines = [f"The certificate does not hold any more: {counted(len(changes), 'fact')} changed."]
+    for change in changes:
+        before, after = (safe(v) if v is not None else "not there" for v in (change.before, change.after))
+        lines.append(f"  {safe(change.part)}  {safe(change.name)}: {before} → {after}")
+    total = sum(len(g.measurements) for g in certificate.gates)
+    lines.append(f"{len(tests)} of {counted(total, 'test')} have to be taken again:")
+    for name in dict.fromkeys(gate for gate, _ in tests):
+        own = [m.name for gate, m in tests if gate == name]
+        lines.append(f"  {name}: {len(own)}, such as {safe(own[0])}")
+    return "\n".join(lines)
+
+
+def certificate_markdown(certificate: Certificate) -> str:
+    """Return a certificate as Markdown: gates, their measurements, the facts and the checksums of its inputs."""
+    lines = [f"# Acceptance of {cell(certificate.set)}: {certificate.status}", ""]
+    lines += [
+        f"vCenter {cell(certificate.vcenter)}, issued {certificate.issued:%Y-%m-%d %H:%M} UTC by {certificate.tool}."
+    ]
+    lines += [f"SHA-256 of the content: `{certificate.digest}`", "", "| gate | status | reasons |", "|---|---|---|"]
+    lines += [
+        f"| {cell(g.name)} | {g.status} | {cell('; '.join(g.reasons[:MOST_REASONS]))} |" for g in certificate.gates
+    ]
+    for gate in certificate.gates:
+        lines += [
+            "",
+            f"## {cell(gate.name)}",
+            "",
+            "| status | test | parts | value | limit | finding |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [f"| {' | '.join(_row(m))} |" for m in gate.measurements]
+    lines += ["", "## Facts", "", "| part | fact | value |", "|---|---|---|"]
+    for part, facts in sorted(certificate.facts.items()):
+        lines += [f"| {cell(part)} | {cell(name)} | {cell(value)} |" for name, value in sorted(facts.items())]
+    lines += ["", "## Inputs", "", "| file | SHA-256 |", "|---|---|"]
+    lines += [f"| {cell(name)} | `{checksum}` |" for name, checksum in sorted(certificate.inputs.items())]
+    return "\n".join(lines)
+
+
+def ctrf(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate in the Common Test Report Format (https://ctrf.io): a test per measurement.
+
+    A gate without what it needs is a failed test of its own. Times are in milliseconds.
+    """
+    tests = [
+        {"name": t.name, "status": t.status, "duration": 0, "suite": gate.name, "message": t.message}
+        for gate in certificate.gates
+        for t in _tests(gate)
+    ]
+    counts = {s: sum(t["status"] == s for t in tests) for s in ("passed", "failed", "pending", "skipped", "other")}
+    stop = int(certificate.issued.timestamp() * 1000)
+    start = stop - int(sum(g.seconds for g in certificate.gates) * 1000)
+    summary = {"tests": len(tests), **counts, "start": start, "stop": stop}
+    return {"results": {"tool": {"name": certificate.tool}, "summary": summary, "tests": tests}}
+
+
+def junit(certificate: Certificate) -> str:
+    """Return a certificate as JUnit XML: a suite per gate; unknown is an error, and a warning is system output."""
+    root = Xml.Element("testsuites", name=_printable(f"acceptance of {certificate.set}"))
+    for gate in certificate.gates:
+        suite = Xml.SubElement(root, "testsuite", name=_printable(gate.name), time=f"{gate.seconds:.3f}")
+        for test in _tests(gate):
+            case = Xml.SubElement(suite, "testcase", name=_printable(test.name), classname=_printable(gate.name))
+            said = _printable(test.message)
+            if test.status == "failed":
+                Xml.SubElement(case, "failure", message=said)
+            elif test.status == "other":
+                Xml.SubElement(case, "error", message=said)
+            elif test.warns:
+                Xml.SubElement(case, "system-out").text = said
+        found = list(suite)
+        suite.set("tests", str(len(found)))
+        suite.set("failures", str(sum(c.find("failure") is not None for c in found)))
+        suite.set("errors", str(sum(c.find("error") is not None for c in found)))
+    Xml.indent(root)
+    return Xml.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+class _Test(NamedTuple):
+    name: str
+    status: str
+    message: str
+    warns: bool = False
+
+
+def _tests(gate: Gate) -> list[_Test]:
+    found = [
+        _Test(f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, CTRF[m.status], m.text, m.status == "warn")
+        for m in gate.measurements
+    ]
+    absent = gate.missing or (() if gate.measurements and not gate.error else (gate.name,))
+    reasons = [gate.error] if gate.error else []
+    return [*found, *(_Test(n, "failed", "; ".join([*reasons, f"no measurement of {n}"])) for n in absent)]
+
+
+def _row(found: Measurement) -> Iterable[str]:
+    yield found.status
+    yield cell(found.name)
+    yield cell(", ".join(found.parts))
+    yield "" if found.value is None else f"{found.value:g} {found.unit}".strip()
+    yield "" if found.limit is None else f"{found.limit:g} {found.unit}".strip()
+    yield cell(found.text)
+
+
+def _facts(certificate: Certificate) -> str:
+    return f"{sum(map(len, certificate.facts.values()))} facts of {counted(len(certificate.facts), 'part')}"
+
+
+def _printable(text: str) -> str:
+    """Return a text that XML may hold: control characters are not allowed in it."""
+    return safe(text).encode("utf-8", "backslashreplace").decode()
