@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         list_pools,
     )
     from vsphere_ai.app.address_reclaim import Reclaim, ReclaimRequest, reclaim_addresses
+    from vsphere_ai.app.adopt_vms import AdoptRequest, adopt
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
     from vsphere_ai.app.assess_farm import AssessRequest, AssessResult, assess, attested_questions
@@ -68,6 +69,7 @@ _NAMES = {
     "address_lease": "LeaseRequest LeaseResult lease_addresses",
     "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
     "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
+    "adopt_vms": "AdoptRequest adopt",
     "apply_plan": "ApplyRequest apply",
     "guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
@@ -100,7 +102,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = ["Confirm", "Emit", "EstateRequest", "Event", "Proposal", "RunResult", "Session", "ignore", "open"]
 __all__ += ["ApplyRequest", "ResumeRequest", "RollbackRequest", "apply", "resume", "rollback"]
-__all__ += ["DestroyRequest", "ReplaceRequest", "destroy", "replace_vms"]
+__all__ += ["AdoptRequest", "DestroyRequest", "ReplaceRequest", "adopt", "destroy", "replace_vms"]
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
 __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]

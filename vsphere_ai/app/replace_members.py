@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -59,12 +59,16 @@ def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
 
 def _replacing(playbook: Playbook, names: tuple[str, ...]) -> Playbook:
     plays = tuple(_with_replaced(playbook, names))
-    known = {name for play in plays for name in play.replaces}
+    require_members(playbook, names, {name for play in plays for name in play.replaces})
+    return replace(playbook, plays=plays)
+
+
+def require_members(playbook: Playbook, names: Sequence[str], known: Collection[str]) -> None:
+    """Refuse names of VMs that no range of a playbook has."""
     unknown = [name for name in names if name not in known]
     if unknown:
         text = f"no play of {playbook.path} makes the VM '{unknown[0]}'"
         raise UsageError(text, "give names as the range of the play has them", rule="usage.no-member")
-    return replace(playbook, plays=plays)
 
 
 def _with_replaced(playbook: Playbook, names: tuple[str, ...]) -> Iterator[Play]:

@@ -15,7 +15,7 @@ from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
-from vsphere_ai.model.vm_sets import is_planned_ref
+from vsphere_ai.model.vm_sets import PREFIX, is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
 from vsphere_ai.planning.rollback import with_not_reverted
 from vsphere_ai.resources import kinds
@@ -71,9 +71,12 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
 def _report_vms(session: Session, tried: Sequence[ItemDocument], emit: Emit) -> None:
     """Name the VMs that the run made or destroyed: a rollback makes none and destroys none."""
     names = {i.target.ref: i.target.name for i in tried if is_planned_ref(i.target.ref)}
+    adopted = {i.target.ref for i in tried for c in i.changes if c.field == "adopted"}
     there = session.vcenter.read_objects(sorted(names), {"VirtualMachine": ("name",)}) if names else {}
     for ref, name in sorted(names.items(), key=lambda each: each[1]):
-        if ref in there:
+        if ref in there and ref in adopted:
+            text = f"{name} stays a VM of its set; to take it out of it, remove its settings {PREFIX}* by hand"
+        elif ref in there:
             text = f"{name} stays: a rollback destroys no VM of a set; use vsphere-ai destroy, or shorten the range"
         else:
             text = f"{name} stays destroyed: a rollback makes no VM of a set; apply its playbook to make it anew"

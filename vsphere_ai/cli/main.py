@@ -25,6 +25,7 @@ COMMANDS = {
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
     "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
+    "adopt": ("vsphere_ai.cli.adopt", "Make VMs that are there VMs of a set; nothing of them changes."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "assess": ("vsphere_ai.cli.assess", "Assess the farm against the five pillars of a well-architected workload."),
     "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Clone, Invoke, Lifecycle, Reconfigure
-from vsphere_ai.model.vm_sets import is_new, replaced_by
+from vsphere_ai.model.vm_sets import is_new, real_ref, replaced_by
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.reading.collector import calls_at_once
 
@@ -98,12 +98,13 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
                 note = "not asked: this plan changes switches or port groups of its datacenter first"
                 yield Answer(target, "CheckVmConfig", note=note)
             else:
-                args: dict[str, Plain] = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
+                vm = real_ref(estate, target.ref)
+                args: dict[str, Plain] = {"spec": config_spec(step, None), "vm": vm, "host": host.ref}
                 yield _Question(target, CONFIG, args, target in plan.impact.power_cycles)
         elif isinstance(step, Lifecycle) and step.action == "power-on" and not {target, host} & changed:
             off = estate[target.ref].get("runtime.powerState") == "poweredOff"
             if off:
-                yield _Question(target, POWER_ON, {"vm": target.ref, "host": host.ref})
+                yield _Question(target, POWER_ON, {"vm": real_ref(estate, target.ref), "host": host.ref})
 
 
 def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate: Estate) -> _Question | Answer:

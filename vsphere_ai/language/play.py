@@ -157,6 +157,8 @@ class Play:
     out. None: the pattern is looked up."""
     replaces: Mapping[str, int] = field(default_factory=dict)
     """Names of VMs of a set that are made anew, and the generation that goes; 0: the one that is there."""
+    adopts: tuple[str, ...] = ()
+    """Names of VMs that become VMs of the set as they are; of the others nothing changes."""
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,10 @@ def is_observed(model: type[BaseModel], field: str) -> bool:
     return isinstance(extra, dict) and bool(extra.get("observed"))
 
 
+Effect = Literal["", "in place", "power cycle", "rebuild"]
+"""What the change of a field takes: nothing else, the VM off and on again, or another VM in its place."""
+
+
 @dataclass(frozen=True)
 class FieldChange:
     """One line of a plan: a field (dotted below a mapping), its value before and after; None = absent."""
@@ -90,6 +94,7 @@ class FieldChange:
     name: str
     before: Any
     after: Any
+    effect: Effect = ""
 
     @property
     def sign(self) -> str:

@@ -290,6 +290,7 @@ class GuestReady(Wait):
     """Wait until the guest of a VM says that it is ready, and reports every planned address.
 
     `nics` are pairs of a MAC address and the addresses that it has to report; none with DHCP: any one will do.
+    `generation` 0: its guest was not set up by this tool, and only its addresses are waited for.
     """
 
     until = "guest-ready"

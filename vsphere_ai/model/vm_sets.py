@@ -81,6 +81,8 @@ class Member:
     generation: int = 1
     exists: bool = False
     leaving: bool = False
+    adopting: bool = False
+    """A run is to write its mark, and to change nothing else: it was made by someone else."""
     place: Place = field(default_factory=Place)
     nics: tuple[MemberNic, ...] = ()
     playbook: str = ""
@@ -106,6 +108,8 @@ class Mark:
     """What its guest was given, in words and as a checksum: the texts themselves are redacted."""
     customize: str = ""
     """``linux_prep`` where vCenter has customized the guest; empty for cloud-init."""
+    adopted: str = ""
+    """The instanceUuid that a VM had before it was adopted; empty for one that was cloned for the set."""
 
     def settings(self) -> dict[str, str]:
         """Return the advanced settings."""
@@ -120,6 +124,7 @@ class Mark:
             f"{PREFIX}source": self.source,
             f"{PREFIX}guest": self.guest,
             f"{PREFIX}customize": self.customize,
+            f"{PREFIX}adopted": self.adopted,
         }
         return {key: value for key, value in settings.items() if value}  # an empty value removes a key
 
@@ -142,6 +147,7 @@ class Mark:
                 own.get("source", ""),
                 own.get("guest", ""),
                 own.get("customize", ""),
+                own.get("adopted", ""),
             )
         except (KeyError, TypeError, ValueError):
             return None
@@ -199,6 +205,13 @@ def is_new(estate: Estate, ref: str) -> bool:
     """Return whether a VM of an estate is one that a plan has to make first."""
     member = member_of(estate, ref) if is_planned_ref(ref) else None
     return member is not None and not member.exists
+
+
+def real_ref(estate: Estate, ref: str) -> str:
+    """Return the reference that vCenter has for a VM of an estate in which members have their own."""
+    facts = estate.get(ref)
+    moid = facts.get(MOID) if facts else None
+    return f"VirtualMachine:{moid}" if moid else ref
 
 
 def instance_uuid(vcenter: str, name: str, index: int, generation: int) -> str:

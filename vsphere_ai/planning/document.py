@@ -15,7 +15,7 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.language.play import Playbook, to_document
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
@@ -45,6 +45,15 @@ class ChangeDocument(Part):
     sign: str = ""
     before: JsonValue = None
     after: JsonValue = None
+    effect: Effect = ""
+    """What the change takes: ``in place``, ``power cycle`` or ``rebuild``; only for VMs of a set."""
+
+    @classmethod
+    def of(cls, change: FieldChange) -> Self:
+        """Return a changed field as JSON."""
+        effect: dict[str, Any] = {"effect": change.effect} if change.effect else {}
+        before, after = plain(change.before), plain(change.after)
+        return cls(field=change.name, sign=change.sign, before=before, after=after, **effect)
 
 
 class ItemDocument(Part):
@@ -59,11 +68,14 @@ class ItemDocument(Part):
     @classmethod
     def of(cls, item: Item) -> Self:
         """Return an item of a plan as JSON."""
-        changes = (
-            ChangeDocument(field=f.name, sign=f.sign, before=plain(f.before), after=plain(f.after)) for f in item.fields
-        )
         notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
-        return cls(target=item.target, kind=item.kind, changes=tuple(changes), recreate=item.recreate, notes=notes)
+        return cls(
+            target=item.target,
+            kind=item.kind,
+            changes=tuple(map(ChangeDocument.of, item.fields)),
+            recreate=item.recreate,
+            notes=notes,
+        )
 
 
 class StepDocument(Part):

@@ -25,6 +25,7 @@ from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook, view_after
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus
+from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.resources.mixins import AsksMore, VmDevices
 
 NOT_CONNECTED = "host.connected"
@@ -283,6 +284,8 @@ def _plan_state(result: _Pass, target: Target, state: Resource) -> None:
     shown_now = now.export(target, view, "shown").state if now else None
     shown = settled.export(target, view, "shown").state
     fields = differences(shown_now, shown) if needed else ()
+    if now is not None and isinstance(settled, MakesVms):
+        fields = tuple(replace(f, effect=settled.effect(f, target, view)) for f in fields)
     result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
 
 

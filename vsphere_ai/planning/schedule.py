@@ -28,7 +28,7 @@ from vsphere_ai.model.steps import (
     RunningVm,
     Step,
 )
-from vsphere_ai.model.vm_sets import members_of, replaced_by
+from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
@@ -90,6 +90,8 @@ class Impact:
     """VMs that the plan makes."""
     destroyed: tuple[Target, ...] = ()
     """VMs that the plan destroys, with their disks."""
+    adopted: tuple[Target, ...] = ()
+    """VMs that become VMs of a set as they are."""
 
     @property
     def unread(self) -> tuple[Target, ...]:
@@ -177,6 +179,7 @@ def arrange(
         agents=on_windows(estate, windows),
         created=tuple(t for t in sorted(work.steps) if any(isinstance(s, Clone) for s in work.steps[t])),
         destroyed=tuple(sorted(work.destroyed)),
+        adopted=tuple(t for t in sorted(work.steps) if (m := member_of(estate, t.ref)) and m.adopting),
     )
     return _number(work), tuple(work.problems), impact
 

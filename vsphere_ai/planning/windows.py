@@ -204,7 +204,7 @@ def vm_window(
     gone = [s for s in steps if isinstance(s, Destroy)]
     follow: list[Step] = [*gone] or list(_merged(steps))
     if follow and not gone:
-        follow.append(AsPlanned(target=vm, summary=READ_BACK, but_last=bool(ready)))
+        follow.append(AsPlanned(target=vm, summary=READ_BACK, but_last=bool(ready) or switch == "cycle"))
     if switch == "cycle":
         how = "hard power-off allowed" if power.force else "guest shutdown only"
         only_on = off.ref if off is not None and not follow else ""

@@ -96,6 +96,8 @@ def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:
         yield f"{counted(len(impact.destroyed), 'VM')} destroyed, with all disks: {_names(impact.destroyed)}"
     if impact.created:
         yield f"{counted(len(impact.created), 'VM')} created: {_names(impact.created)}"
+    if impact.adopted:
+        yield f"{counted(len(impact.adopted), 'VM')} adopted, not changed otherwise: {_names(impact.adopted)}"
     if impact.reboots:
         pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
         verb = "reboots" if len(impact.reboots) == 1 else "reboot"
@@ -162,6 +164,7 @@ def _targets(items: Sequence[Item], impact: Impact) -> Iterator[Line]:
     changing = sorted({i.target for i in items if i.changes or i.stays})
     own = {target: [i for i in items if i.target == target] for target in changing}
     whole = {**dict.fromkeys(impact.created, "+"), **dict.fromkeys(impact.destroyed, "-")}
+    whole |= dict.fromkeys(impact.adopted, "~")
     lines = {target: tuple(line for i in its for line in _item(i)) for target, its in own.items()}
     new = [t for t in impact.created if t in lines]
     shared = [line for line in lines[new[0]] if all(line in lines[t] for t in new)] if len(new) > 1 else []
@@ -189,7 +192,7 @@ def _item(item: Item) -> Iterator[Line]:
     for field in item.fields:
         what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
         change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"
-        yield f"{what} {change}", 12
+        yield f"{what} {change}{f'  ({field.effect})' if field.effect else ''}", 12
     if item.recreate:
         yield f"      ~ {item.kind:<11} lost on reboot, recreated after it", 0
     yield from ((f"      ! {note}", 8) for note in item.notes)

@@ -9,7 +9,8 @@ from typing import Literal, Self
 from vsphere_ai.guests import image
 from vsphere_ai.model.cluster_rules import Strength
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import State
+from vsphere_ai.model.state import Effect, FieldChange, State, Target
+from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member
 
 
@@ -97,6 +98,10 @@ class MakesVms:
     def new_vm(self, member: Member, estate: Estate) -> Facts:
         """Return a member that is to be made as vCenter will show it right after its clone."""
         raise NotImplementedError
+
+    def effect(self, field: FieldChange, target: Target, view: View) -> Effect:
+        """Return what a change of a field takes, of a VM that is there; empty where that is not said."""
+        return ""
 
     def leaving(self) -> State:
         """Return the state of a VM of the set that is to be destroyed."""

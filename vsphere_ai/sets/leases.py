@@ -17,7 +17,8 @@ from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
-from vsphere_ai.model.vm_sets import Fault, Member, MemberNic, mac_address
+from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic, mac_address
+from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
 from vsphere_ai.sets.members import Found
 
 RELEASED_NOW = -1
@@ -60,19 +61,20 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     """Return the addresses of all members, as the ledger will have them."""
     before = read_ledger(book.text)
     requests = requests_of(found, estate, book.groups)
-    result = lease(before, book.terms, requests)
+    start, faults = with_own_addresses(before, book.terms, requests, _adopted(found, estate))
+    result = lease(start, book.terms, requests)
     own = {(r.name, n.name) for r in requests for n in r.nics}
     leases = [each for each in result.leases if (each.nic.set, each.nic.name) in own]
-    faults: dict[tuple[str, int], list[Fault]] = {}
+    refused = bool(faults or result.problems)
     for problem in result.problems:
         name = problem.subject.partition("/")[0]
         for member in (m for each in found if each.play.wanted.name == name for m in each.members if not m.leaving):
             faults.setdefault((name, member.index), []).append(Fault(problem.rule, problem.message, problem.help))
-    for problem in find_conflicts(leases, (*_in_use(estate, book.terms), *book.in_use), book.terms.pools):
+    for problem in find_conflicts(leases, (*_in_use(found, estate, book.terms), *book.in_use), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
         faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
     vms = len(list(estate.of_type("VirtualMachine")))
-    taken = replace(result.ledger if not result.problems else before, vms=vms)
+    taken = replace(before if refused else result.ledger, vms=vms)
     leaving = sum(m.leaving for each in found for m in each.members)
     kept = _without_leaving(taken, found, book.terms)
     kept = replace(kept, vms=vms - leaving) if kept.holdings != taken.holdings else taken
@@ -205,8 +207,30 @@ def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Le
     return ledger
 
 
-def _in_use(estate: Estate, terms: Terms) -> Iterator[InUse]:
+def _adopted(found: Sequence[Found], estate: Estate) -> Reported:
+    """Return what the VMs report that are to be adopted."""
+    return {
+        (m.set, m.index): addresses_of_guest(each.play.wanted, estate[each.real[m.ref]], estate)
+        for each in found
+        for m in each.members
+        if m.adopting and m.exists
+    }
+
+
+def _as_members(found: Sequence[Found], estate: Estate) -> Iterator[Facts]:
+    """Yield all VMs; those that are to be adopted as if they had their marks."""
+    own = {each.real[m.ref]: m for each in found for m in each.members if m.adopting and m.exists}
+    for facts in estate.of_type("VirtualMachine"):
+        member = own.get(facts.ref)
+        if member is not None:
+            settings = Mark(member.set, member.index, member.uuid).settings().items()
+            options = tuple({"key": key, "value": value} for key, value in settings)
+            facts = facts.having({"config.instanceUuid": member.uuid, "config.extraConfig": options})
+        yield facts
+
+
+def _in_use(found: Sequence[Found], estate: Estate, terms: Terms) -> Iterator[InUse]:
     groups = {f.ref.partition(":")[2]: f.name for f in estate.of_type(PORT_GROUP)}
-    yield from of_guests(estate.of_type("VirtualMachine"))
+    yield from of_guests(_as_members(found, estate))
     yield from of_marks(estate.of_type("VirtualMachine"), terms.pools)
     yield from of_hosts(estate.of_type("HostSystem"), groups)

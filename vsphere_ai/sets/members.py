@@ -11,6 +11,7 @@ from vsphere_ai.language.play import Play, Playbook
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
+from vsphere_ai.sets.adoption import faults_of
 
 MOST_MEMBERS = 4096
 """Members of a set that are looked for."""
@@ -87,11 +88,13 @@ def _found(
             generation, facts = (old or generation) % GENERATIONS + 1, None
         uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
         member = Member(play.wanted.name, index, planned_ref(uuid), name, uuid, generation, exists=facts is not None)
-        if facts is not None:
+        if name in play.play.adopts:
+            member, facts = _adopted(member, facts, by_name.get(name, ()), play.wanted, estate)
+        if member.exists and facts is not None:
             real[member.ref] = facts.ref
             members.append(_with_faults(member, facts))
         else:
-            members.append(_refused(member, by_name.get(name, ())))
+            members.append(member if member.faults else _refused(member, by_name.get(name, ())))
     for index, (generation, facts) in sorted(there.items()):
         member = _leaving(play, estate, index, generation, facts.name)
         real[member.ref] = facts.ref
@@ -120,9 +123,32 @@ def _identities(vcenter: str, name: str, last: int) -> Mapping[str, tuple[int, i
     return {instance_uuid(vcenter, name, index, generation): (generation, index) for generation, index in places}
 
 
+def _adopted(
+    member: Member, there: Facts | None, same: Sequence[Facts], wanted: WantedSet, estate: Estate
+) -> tuple[Member, Facts | None]:
+    """Return a member that is to be adopted, and the VM of its name; with what keeps that VM from being adopted."""
+    if there is not None and there.name == member.name:
+        return replace(member, adopting=True), there
+    faults: tuple[Fault, ...]
+    if there is not None:
+        message = f"number {member.index} of the set is the VM {there.name}"
+        faults = (Fault("adopt-taken", message, "adopt the VM under a name of the range that no VM of the set has"),)
+    elif not same:
+        faults = (Fault("not-found", "there is no VM of this name in this vCenter", "give the names of VMs as it has"),)
+    elif len(same) > 1:
+        paths = ", ".join(sorted(estate.path_of(f.ref) for f in same))
+        faults = (Fault("ambiguous", f"{len(same)} VMs have this name: {paths}", "rename the others first"),)
+    else:
+        faults = tuple(faults_of(wanted, same[0], estate))
+        if not faults:
+            return replace(member, adopting=True, exists=True), same[0]
+    ref = same[0].ref if same else member.ref
+    return replace(member, ref=ref, exists=False, adopting=True, faults=faults), None
+
+
 def _with_faults(member: Member, facts: Facts) -> Member:
     """Refuse a VM that has the instance UUID of a member and not its mark; an outline does not show marks."""
-    if MARKED not in facts.properties or mark_of(facts) is not None:
+    if MARKED not in facts.properties or mark_of(facts) is not None or facts.get(UUID) != member.uuid:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
     fault = Fault("mark-lost", message, "write its settings vsphere-ai.* again as they were, or remove the VM by hand")
@@ -136,6 +162,7 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     other = same[0]
     copied = has_copied_mark(other) if MARKED in other.properties else False
     words = "a clone of one, with a copied mark" if copied else "not one of the set"
-    help_ = "wait, if a clone of it is under way; else rename that VM, or choose another range"
+    adopt = "" if copied else f", adopt it with: vsphere-ai adopt PLAYBOOK {member.name}"
+    help_ = f"wait, if a clone of it is under way; else rename that VM, choose another range{adopt}"
     fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
     return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))

@@ -11,7 +11,7 @@ from vsphere_ai.model.cluster_rules import WantedRules, difference, foreign_rule
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ClusterRules, Step
-from vsphere_ai.model.vm_sets import MEMBERS, MOID, SET, Fault, Member, members_of
+from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of, real_ref
 from vsphere_ai.resources.makes_vms import WantedPlacement
 from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
@@ -28,7 +28,7 @@ def rule_steps(plays: Sequence[SetPlay], desired: TargetPlans, estate: Estate) -
     chosen = {t.ref for t in desired}
     for play, members, cluster in _sets(plays, estate):
         at = estate.datacenter_of(cluster.ref)
-        if at is not None:
+        if at is not None and not play.play.adopts:
             found.setdefault(at, []).extend(_steps(play, _staying(members, chosen), cluster, estate, at))
     return {at: steps for at, steps in found.items() if steps}
 
@@ -50,7 +50,7 @@ def _steps(play: SetPlay, stay: Sequence[Member], cluster: Facts, estate: Estate
     free = [m.ref for m in stay if placement.drs_override == "until_ready" and m.ref not in waited]
     wanted = replace(wanted_rules(play, stay, estate), overridden=tuple((*waited, *kept)), automatic=tuple(free))
     config = cluster.get(CONFIG) or {}
-    if spec := difference(config, wanted, lambda ref: _real(estate, ref)):
+    if spec := difference(config, wanted, lambda ref: real_ref(estate, ref)):
         yield ClusterRules(target=at, cluster=cluster.ref, wanted=wanted, summary=_words(spec, cluster, play))
     if waited:
         freed = replace(wanted, overridden=tuple(kept), automatic=tuple((*free, *waited)))
@@ -96,7 +96,7 @@ def _faults(play: SetPlay, members: Sequence[Member], cluster: Facts, estate: Es
             "no-drs", f"'placement' is kept by DRS, which is off in {cluster.name}", "enable DRS, or leave it out"
         )
     wanted = wanted_rules(play, [m for m in members if not m.leaving], estate)
-    for name, why in foreign_rules(config, wanted, lambda ref: _real(estate, ref)):
+    for name, why in foreign_rules(config, wanted, lambda ref: real_ref(estate, ref)):
         yield Fault("rule-conflict", f"the rule '{name}' of {cluster.name} {why}", "change that rule, or 'placement'")
 
 
@@ -121,12 +121,6 @@ def _clusters(members: Sequence[Member], estate: Estate) -> dict[str, None]:
 
 def _is_ready(play: SetPlay, member: Member, estate: Estate) -> bool:
     return member.exists and play.kind.is_ready(member, estate)
-
-
-def _real(estate: Estate, ref: str) -> str:
-    facts = estate.get(ref)
-    moid = facts.get(MOID) if facts else None
-    return f"VirtualMachine:{moid}" if moid else ref
 
 
 def _words(spec: Mapping[str, Sequence[Mapping[str, object]]], cluster: Facts, play: SetPlay) -> str:

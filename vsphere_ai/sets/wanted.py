@@ -21,7 +21,7 @@ def with_members(desired: Desired, plays: Iterable[SetPlay], estate: Estate) -> 
     for target, plan in desired.items():
         member = member_of(estate, target.ref) if target.kind == "vm" else None
         makes = next((s for s in plan.states if isinstance(s, MakesVms)), None)
-        if member is not None and makes is not None and not member.leaving and not member.faults:
+        if member is not None and makes is not None and not (member.leaving or member.adopting or member.faults):
             known = {s.kind for s in plan.states}
             more = _resources(s for s in makes.implied(member) if s.kind not in known)
             found[target] = replace(plan, states=(*plan.states, *more))

@@ -191,16 +191,20 @@ class VmLife:
 
 def why_not_ready(step: GuestReady, found: Facts) -> str:
     """Return what is missing until a guest is ready, in words; empty when nothing is."""
-    text = settings_of(found).get(READY, "")
+    unsaid = _not_said(settings_of(found).get(READY, ""), step.generation) if step.generation else ""
+    return unsaid or what_is_missing(step.nics, found.get("guest.net"))
+
+
+def _not_said(text: str, generation: int) -> str:
     if not text:
         return "the guest has not said that it is ready"
     try:
         said = verdict(text)
     except ValueError as error:
         return str(error)
-    if said.generation != step.generation:
-        return f"the guest reports generation {said.generation} of its settings, not {step.generation}"
-    return what_is_missing(step.nics, found.get("guest.net"))
+    if said.generation != generation:
+        return f"the guest reports generation {said.generation} of its settings, not {generation}"
+    return ""
 
 
 def why_not_customized(step: GuestReady, found: Facts) -> str:

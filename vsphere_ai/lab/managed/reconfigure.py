@@ -167,7 +167,7 @@ def _settings(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) 
         if value is not None and value != getattr(config.hardware, target):
             if value <= 0:
                 raise invalid_argument(f"spec.{name}", str(value))
-            _must_be_off(powered_on)
+            _must_be_off(powered_on and not _is_hot_add(config, name, value))
             setattr(config.hardware, target, value)
             detail[name] = int(value)
     if config.hardware.numCPU % (config.hardware.numCoresPerSocket or 1):
@@ -186,6 +186,14 @@ def _settings(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) 
         if name == "guestId":
             config.guestFullName = GUESTS.get(value, (value, ""))[0]
         detail[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
+
+
+def _is_hot_add(config: Any, name: str, value: int) -> bool:
+    """Return whether a VM that runs may have more CPUs or memory; memory not beside passthrough devices."""
+    if name == "numCPUs":
+        return bool(config.cpuHotAddEnabled) and value > config.hardware.numCPU
+    whole = any(isinstance(d, vim.vm.device.VirtualPCIPassthrough) for d in config.hardware.device)
+    return name == "memoryMB" and bool(config.memoryHotAddEnabled) and value > config.hardware.memoryMB and not whole
 
 
 def _keep(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) -> None:

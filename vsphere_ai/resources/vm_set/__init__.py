@@ -7,20 +7,20 @@ from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, State, Target
-from vsphere_ai.model.steps import Destroy, GuestReady, Reconfigure, Step
+from vsphere_ai.model.state import Change, Effect, FieldChange, Problem, State, Target
+from vsphere_ai.model.steps import Destroy, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, disk_files, mark_of, member_of
 from vsphere_ai.resources._helpers import ethernet
-from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
-from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
+from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
-from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words, nics_of
-from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
+from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
+from vsphere_ai.resources.vm_set.disks import size_gb
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
@@ -105,8 +105,9 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def is_ready(self, member: Member, estate: Estate) -> bool:
         """Return whether the guest has said that it is ready, or is not to be on."""
         facts = estate[member.ref]
-        on = facts.get("runtime.powerState") == "poweredOn"
-        return self.power_state == "off" or (on and (not member.nics or is_ready(facts, member.generation)))
+        on, mark = facts.get("runtime.powerState") == "poweredOn", mark_of(facts)
+        silent = not member.nics or (mark is not None and bool(mark.adopted))
+        return self.power_state == "off" or (on and (silent or is_ready(facts, member.generation)))
 
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
@@ -136,7 +137,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         on = facts.get("runtime.powerState") == "poweredOn"
         return cls.model_construct(
             name=mark.set,
-            source=mark.source,
+            source=mark.source or None,
             cpus=facts.get("config.hardware.numCPU"),
             memory_gb=(facts.get("config.hardware.memoryMB") or 0) // 1024,
             disk_gb=size_gb(facts),
@@ -145,8 +146,9 @@ class VmSet(MakesVms, VmSetFields, Resource):
             index=mark.index,
             host=host.name if host else None,
             addresses={n.name: str(n) for n in mark.nics},
-            guest=mark.guest,
+            guest=mark.guest or None,
             ready=on and is_ready(facts, mark.generation) if "guest.net" in facts.properties else None,
+            adopted=mark.adopted or None,
             disks=disk_files(facts) or ("no disk",),
         )
 
@@ -155,11 +157,14 @@ class VmSet(MakesVms, VmSetFields, Resource):
         member, now = member_of(view.estate, target.ref), view.get(VmSet, target.ref)
         if self.destroyed or member is None:
             return self
-        power = self.power_state or "on"
+        power, addresses = self.power_state or "on", {n.name: str(n) for n in member.nics}
+        if member.adopting:
+            adopted = was(view.facts(target.ref)) if now is None else None
+            return type(self).model_construct(name=member.set, index=member.index, addresses=addresses, adopted=adopted)
         update: dict[str, object] = {
             "power_state": power,
             "index": member.index,
-            "addresses": {n.name: str(n) for n in member.nics},
+            "addresses": addresses,
             "guest": guest_words(self, member),
             "ready": (power == "on" and bool(member.nics)) or None,
         }
@@ -167,7 +172,9 @@ class VmSet(MakesVms, VmSetFields, Resource):
             host = view.estate.get(member.place.host)
             update |= {"addresses": network_words(self, member), "host": host.name if host else None}
             return self.model_copy(update={**update, "source": self.made_of})
-        return self.model_copy(update={**dict.fromkeys(ONCE), **update, "source": self.made_of})
+        update |= {"guest": None, "ready": None} if now.adopted else {}
+        source = None if now.adopted else self.made_of
+        return self.model_copy(update={**dict.fromkeys(ONCE), **update, "source": source})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """What stands against making, changing or destroying the VM."""
@@ -179,6 +186,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
         yield from (self.problem(target, f.rule, f.message, f.help) for f in member.faults)
         facts = view.facts(target.ref)
         now = VmSet.observe(facts, view.estate)
+        if member.adopting and (now is None or member.faults):
+            return
         found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, facts, view)
         yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
 
@@ -199,35 +208,24 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 summary=f"destroy, with {len(files)} disk{'' if len(files) == 1 else 's'}",
             )
             return
-        changed = {f.name for f in change.fields}
-        if change.before is None:
+        if member.adopting:
+            yield mark_step(target, member, view.facts(target.ref))
+        elif change.before is not None:
+            yield from change_steps(self, change, member, view, by_vcenter=said.by_vcenter)
+        else:
             yield clone_step(said, target, member, view)
-        spec = {"numCPUs": self.cpus} if "cpus" in changed and change.before else {}
-        spec |= {"memoryMB": (self.memory_gb or 0) * 1024} if "memory_gb" in changed and change.before else {}
-        if spec:
-            yield reconfigure(change, spec, "set " + " and ".join(sorted(spec)))
-        if "disk_gb" in changed and change.before and self.disk_gb:
-            first = disks(view.facts(target.ref))[0]
-            yield Reconfigure(
-                target=target,
-                kinds=(self.kind,),
-                device_changes=(device_change("edit", resized(first, self.disk_gb)),),
-                summary=f"grow the first disk to {self.disk_gb} GB",
-            )
-        if self.power_state == "on" and member.nics and changed & {"power_state", "ready"}:
-            yield GuestReady(
-                target=target,
-                kinds=(self.kind,),
-                comes_last=True,
-                generation=member.generation,
-                nics=nics_of(member),
-                customized=said.by_vcenter,
-                summary="wait until the guest is ready, with every planned address",
-            )
+            if self.power_state == "on" and member.nics:
+                yield ready_step(change, member, by_vcenter=said.by_vcenter)
+
+    def effect(self, field: FieldChange, target: Target, view: View) -> Effect:
+        """Return what a change of a field takes, of a VM that is there."""
+        return "" if self.destroyed else effect_of(field, view.facts(target.ref))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say why a new VM is placed where it is."""
         member = member_of(view.estate, target.ref)
+        if member is not None and member.adopting and self.adopted:
+            yield note(view.facts(target.ref))
         if self.destroyed or member is None or member.exists:
             return
         if member.why_here:

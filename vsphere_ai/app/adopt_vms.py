@@ -1,0 +1,67 @@
+"""Adoption: VMs that were made without a set become VMs of it; nothing of them changes but their mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
+from vsphere_ai.app.approval import Confirm, no_confirmation
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.references import load
+from vsphere_ai.app.replace_members import require_members
+from vsphere_ai.app.results import RunResult
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.language import patterns
+from vsphere_ai.language.play import Playbook
+from vsphere_ai.resources.makes_vms import MakesVms
+from vsphere_ai.runs.locks import Mode
+
+
+@dataclass(frozen=True)
+class AdoptRequest:
+    """Which VMs to adopt, by their names in the ranges of a playbook, whose sets they are to be in.
+
+    `dry_run` plans, and changes nothing.
+    """
+
+    playbook: Path
+    vms: tuple[str, ...]
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    yes: bool = False
+    confirm: Confirm = no_confirmation
+    lock: Mode | None = None
+    dry_run: bool = False
+
+
+def adopt(request: AdoptRequest, emit: Emit = ignore) -> RunResult:
+    """Write the marks of sets into VMs, and the leases of the addresses that they have; what differs is not changed.
+
+    What `apply` raises; `UsageError` for a VM that no play of the playbook names.
+    """
+    playbook = _adopting(load(request.playbook, request.estate, emit), request.vms)
+    names = ", ".join(request.vms)
+    given = ApplyRequest(
+        request.playbook,
+        replace(request.estate, limit=",".join(request.vms)),
+        request.yes,
+        request.confirm,
+        request.lock,
+        title=f"adopt {names} into {request.playbook}",
+    )
+    if request.dry_run:
+        given = replace(given, yes=False, confirm=lambda _: False, lock="none")
+    return apply_playbook(playbook, given, emit)
+
+
+def _adopting(playbook: Playbook, names: Sequence[str]) -> Playbook:
+    """Return a playbook that only makes VMs of its names members of its sets."""
+    plays = []
+    for play in playbook.plays:
+        states = tuple(s for s in play.states if isinstance(s.state, MakesVms))
+        own = set(patterns.members(play.pattern).values()) if states else set()
+        if adopts := tuple(name for name in names if name in own):
+            plays.append(replace(play, states=states, adopts=adopts))
+    require_members(playbook, names, {name for play in plays for name in play.adopts})
+    return replace(playbook, path=f"adopt into {playbook.path}", plays=tuple(plays), outputs=())

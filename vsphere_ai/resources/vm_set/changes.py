@@ -1,0 +1,77 @@
+"""Changes of a member that is there: what takes effect in place, in a power cycle, or with a new VM only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Change, Effect, FieldChange
+from vsphere_ai.model.steps import GuestReady, Reconfigure, Step
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import Member
+from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources.vm_set.clone import nics_of
+from vsphere_ai.resources.vm_set.disks import disks, resized
+from vsphere_ai.resources.vm_set.settings import VmSetFields
+
+WHOLE_DEVICES = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
+"""Devices with which vSphere adds no memory to a VM that runs; vGPUs are of the first type."""
+IN_PLACE = ("disk_gb", "power_state", "ready")
+HOT = {"cpus": "config.cpuHotAddEnabled", "memory_gb": "config.memoryHotAddEnabled"}
+"""Fields that a VM that runs may have more of, and the property that permits it; without it, in a power cycle."""
+
+
+def effect_of(field: FieldChange, facts: Facts) -> Effect:
+    """Return what a change of a field takes; what only a new VM takes is refused, and replaced on request.
+
+    Source: vSphere Virtual Machine Administration, Change CPU and Memory Hot Plug Settings.
+    """
+    if field.name in IN_PLACE:
+        return "in place"
+    if field.name not in HOT:
+        return "rebuild"
+    return "in place" if _is_hot(field, facts) else "power cycle"
+
+
+def _is_hot(field: FieldChange, facts: Facts) -> bool:
+    if facts.get("runtime.powerState") != "poweredOn":
+        return True
+    bound = field.name == "memory_gb" and (
+        facts.get("config.memoryReservationLockedToMax")
+        or any(d.get("_typeName") in WHOLE_DEVICES for d in facts.get("config.hardware.device") or ())
+    )
+    return bool(facts.get(HOT[field.name])) and field.after > field.before and not bound
+
+
+def change_steps(
+    wanted: VmSetFields, change: Change, member: Member, view: View, *, by_vcenter: bool
+) -> Iterator[Step]:
+    """Yield what brings a member that is there to what the play wants."""
+    changed, facts = {f.name: f for f in change.fields}, view.facts(change.target.ref)
+    own: dict[str, Any] = {"target": change.target, "kinds": (change.kind,)}
+    spec = {"numCPUs": wanted.cpus} if "cpus" in changed else {}
+    spec |= {"memoryMB": (wanted.memory_gb or 0) * 1024} if "memory_gb" in changed else {}
+    cold = any(effect_of(f, facts) == "power cycle" for f in changed.values())
+    if spec:
+        yield Reconfigure(**own, spec=spec, needs_power_off=cold, summary="set " + " and ".join(sorted(spec)))
+    if "disk_gb" in changed and wanted.disk_gb:
+        grown = device_change("edit", resized(disks(facts)[0], wanted.disk_gb))
+        yield Reconfigure(**own, device_changes=(grown,), summary=f"grow the first disk to {wanted.disk_gb} GB")
+    if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):
+        step = ready_step(change, member, by_vcenter=by_vcenter)
+        yield replace(step, generation=0) if change.before.adopted else step
+
+
+def ready_step(change: Change, member: Member, *, by_vcenter: bool) -> GuestReady:
+    """Return the wait for the guest of a member; `by_vcenter`: vCenter customizes it, and not cloud-init."""
+    return GuestReady(
+        target=change.target,
+        kinds=(change.kind,),
+        comes_last=True,
+        generation=member.generation,
+        nics=nics_of(member),
+        customized=by_vcenter,
+        summary="wait until the guest is ready, with every planned address",
+    )
