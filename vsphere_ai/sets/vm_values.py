@@ -95,7 +95,7 @@ def refusal_of(vm: VmOfSet, nics: Sequence[str], estate: Estate) -> Refusal | No
         return Refusal("output.no-mark", "it has no mark of its set", "someone removed it; it is not used")
     if facts.get("runtime.powerState") != "poweredOn":
         return Refusal("output.off", "it is not powered on", again)
-    if not (mark.customize or is_ready(settings_of(facts), mark.generation)):
+    if not (mark.customize or mark.adopted or is_ready(settings_of(facts), mark.generation)):
         return Refusal("output.not-ready", "its guest has not said that it is ready", "wait for it, or look into it")
     for name in nics:
         nic = next((n for n in mark.nics if n.name == name), None)
