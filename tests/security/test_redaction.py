@@ -251,7 +251,7 @@ def test_a_password_typed_behind_a_kind_of_reference_is_not_shown_again(tool, tm
     )
     assert tool("show", "-i", path) == 4
     assert "password of u at 127.0.0.1" in tool.err
-    assert f"look at {place.partition(':')[0]}: in the inventory" in tool.err
+    assert f"look at {place.partition(':')[0]}: behind it" in tool.err
     assert "hunter2" not in (tool.out + tool.err).casefold()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.account_privileges import require_privileges
 from vsphere_ai.app.address_programs import release_at_programs
 from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
+from vsphere_ai.app.guest_passwords import guest_passwords
 from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vsphere_ai.planning.schedule import Impact
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Hold
+    from vsphere_ai.security.secret_ref import Secret
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,14 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     """Run a confirmed plan to its end, and record it."""
     plan = planned.plan
     require_privileges(session, plan, planned.estate)
+    passwords = guest_passwords(plan, session.inventory.base)
     record = origin.resumes or _new_record(session, planned, origin)
     if origin.resumes is not None:
         history.take_up(record)
     if origin.locks is not None:
         origin.locks.serve(record)
 
-    context = _context(session, planned, record, _waiting(emit, "run.notice"))
+    context = _context(session, planned, record, _waiting(emit, "run.notice"), passwords)
     runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
     session.stop.attach(runner)
     emit(RunStarted(record.id, plan, session.stop))
@@ -103,7 +106,13 @@ def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResul
     return RunResult(run.plan, code or int(bool(others or run.open)), record, run, origin.gone, others)
 
 
-def _context(session: Session, planned: Planned, record: Journal, notice: Callable[[str], None]) -> Context:
+def _context(
+    session: Session,
+    planned: Planned,
+    record: Journal,
+    notice: Callable[[str], None],
+    passwords: Mapping[str, Secret],
+) -> Context:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
     found = {f.host.ref: f for f in Approved.model_validate(record.documents.approved).impact.found}
@@ -126,6 +135,7 @@ def _context(session: Session, planned: Planned, record: Journal, notice: Callab
         ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
         within=session.vcenter.doing,
+        passwords=passwords,
         lock=lambda: session.locks.lock if session.locks else None,
         give_back=partial(release_at_programs, session),
     )

@@ -37,6 +37,10 @@ MOST_USER = 32
 METADATA, USERDATA = "guestinfo.metadata", "guestinfo.userdata"
 REDACTED = "---"
 """Value of a key that cloud-init has cleared; a guest cannot remove a key."""
+HEAD = "#cloud-config\n"
+PASSWORD = "hashed_passwd"  # noqa: S105 - the name of a field
+"""Field of an account of cloud-init's user data."""
+LEFT = "guest.password-left"
 FOLDER = "/var/lib/vsphere-ai"
 """Folder in the guest: the NICs as JSON, the probe, and the command that runs it."""
 
@@ -47,11 +51,15 @@ _FILES = {"ready.sh": "ready.sh", "probe.py": "probe.py.txt"}
 
 @dataclass(frozen=True)
 class User:
-    """An account of the guest and its public keys, a line each as in ``authorized_keys``; it has no password."""
+    """An account of the guest and its public keys, a line each as in ``authorized_keys``.
+
+    Its password, where it `has_password`, comes in when the VM is made (`with_passwords`).
+    """
 
     name: str
     ssh_authorized_keys: tuple[str, ...]
     sudo: bool = True
+    has_password: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,8 +95,8 @@ def identity_problems(target: Target, guest: Guest) -> Iterator[Problem]:
         if not _USER.fullmatch(user.name) or len(user.name) > MOST_USER:
             help = f"use at most {MOST_USER} lower-case letters, digits, '_' and '-', a letter first"
             yield Problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
-        if not user.ssh_authorized_keys:
-            help = "give it a public SSH key: passwords are locked"
+        if not (user.ssh_authorized_keys or user.has_password):
+            help = "give it a public SSH key; without a password it is locked"
             yield Problem(target, "guest.user", f"the user {user.name} could not log in", help)
         for number, key in enumerate(user.ssh_authorized_keys, 1):
             try:
@@ -120,7 +128,7 @@ def userdata(guest: Guest) -> str:
             {
                 "name": user.name,
                 "ssh_authorized_keys": list(user.ssh_authorized_keys),
-                "lock_passwd": True,
+                "lock_passwd": not user.has_password,
                 "shell": "/bin/bash",
                 **({"sudo": "ALL=(ALL) NOPASSWD:ALL"} if user.sudo else {}),
             }
@@ -131,7 +139,7 @@ def userdata(guest: Guest) -> str:
         "runcmd": [["sh", f"{FOLDER}/ready.sh"]],
     }, ensure_ascii=False)  # fmt: skip
     # JSON is YAML, but for JSON's escapes of characters beyond U+FFFF
-    return f"#cloud-config\n{words}\n"
+    return f"{HEAD}{words}\n"
 
 
 def extra_config(guest: Guest) -> dict[str, str]:
@@ -141,13 +149,31 @@ def extra_config(guest: Guest) -> dict[str, str]:
     return found | {f"{name}.encoding": "gzip+base64" for name in values}
 
 
+def with_passwords(settings: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
+    """Return the advanced settings of `extra_config` with hashed passwords of accounts, by their names."""
+    words = json.loads(decoded(settings, "userdata").removeprefix(HEAD))
+    for user in words["users"]:
+        if user["name"] in hashes:
+            user[PASSWORD] = hashes[user["name"]]
+    return {**settings, USERDATA: _encoded(f"{HEAD}{json.dumps(words, ensure_ascii=False)}\n")}
+
+
+def holds_password(settings: Mapping[str, str]) -> bool:
+    """Return whether the user data of a VM hold a hashed password, or cannot be read."""
+    try:
+        return PASSWORD in decoded(settings, "userdata")
+    except ValueError:
+        return True
+
+
 def guest_checksum(guest: Guest) -> str:
     """Return eight hexadecimal digits that are others where a guest is to be another one.
 
     They depend neither on how values are packed nor on the probe that this version of the tool ships: a VM that was
     made by an earlier version is not taken for a changed one.
     """
-    users = [[user.name, list(user.ssh_authorized_keys), user.sudo] for user in guest.users]
+    locked = ((user, [] if not user.has_password else [PASSWORD]) for user in guest.users)
+    users = [[user.name, list(user.ssh_authorized_keys), user.sudo, *more] for user, more in locked]
     text = json.dumps([metadata(guest), users], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

@@ -119,6 +119,8 @@ class Clone(Step):
     folder: str
     name: str
     spec: Mapping[str, Any]
+    passwords: tuple[tuple[str, str], ...] = field(default=(), metadata=WRITTEN_IF_SET)
+    """Accounts of the guest, and the references to their passwords, which come into the user data when it is made."""
     canary: str = ""
     """Reference of the member whose guest has to be ready first: it shows what of the image cannot be read."""
 
@@ -299,6 +301,8 @@ class GuestReady(Wait):
     timeout: float = 600
     customized: bool = field(default=False, metadata=WRITTEN_IF_SET)
     """vCenter customizes the guest, which writes no ready key: what VMware Tools report has to do."""
+    clears: bool = field(default=False, metadata=WRITTEN_IF_SET)
+    """The user data hold hashed passwords: they are removed from the VM once it is ready."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import PlainObject
 
 SET = "VmSet"
 """Begins the reference of a set in an estate: ``VmSet:train``. vCenter knows no such object."""
@@ -156,6 +157,11 @@ class Mark:
 def settings_of(facts: Facts) -> dict[str, str]:
     """Return the advanced settings of a VM by their keys."""
     return {str(o["key"]): str(o.get("value", "")) for o in facts.get("config.extraConfig") or ()}
+
+
+def options_of(settings: Mapping[str, str]) -> tuple[PlainObject, ...]:
+    """Return advanced settings as the API takes them; an empty value removes a key."""
+    return tuple({"_typeName": "OptionValue", "key": key, "value": value} for key, value in settings.items())
 
 
 def disk_files(facts: Facts) -> tuple[str, ...]:

@@ -50,8 +50,7 @@ def _from_environment(name: str, purpose: str) -> Secret:
     if value is None and not _LIKE_A_VARIABLE.fullmatch(name):
         raise NoPassword(
             f"the environment variable of the {purpose} is not set",
-            "look at env: in the inventory: behind it is the name of a variable; it is not shown because it may be a "
-            "password",
+            "look at env: behind it is the name of a variable; it is not shown because it may be a password",
         )
     if value is None:
         raise NoPassword(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
@@ -79,7 +78,7 @@ def _from_file(path: Path, purpose: str) -> Secret:
         folder = next(above for above in path.absolute().parents if above.is_dir())
         raise NoPassword(
             f"the file of the {purpose} is not there: {folder} has nothing of the name given",
-            "look at file: in the inventory: behind it is a path; it is not shown because it may be a password",
+            "look at file: behind it is a path; it is not shown because it may be a password",
         ) from None
     except OSError as fault:
         raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}") from None
@@ -107,7 +106,7 @@ def _printed_by(command: str, base: Path | None, purpose: str) -> Secret:
     except OSError as error:
         raise NoPassword(
             f"the program that prints the {purpose} cannot be run: {error.strerror}",
-            "look at cmd: in the inventory: behind it is the full path of a program, or one on PATH; it is not shown "
+            "look at cmd: behind it is the full path of a program, or one on PATH; it is not shown "
             "because it may be a password",
         ) from None
     by_hand = "run it by hand to see what it says"  # its own messages may hold the secret: they are not repeated

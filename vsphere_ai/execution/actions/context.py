@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import VCenterLock
+    from vsphere_ai.security.secret_ref import Secret
 
 AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
 """Faults of calls that lost the host on their way."""
@@ -66,6 +67,8 @@ class Context:
     """Whether TSM-SSH may be started on a host; the inventory says."""
     ssh_user: str = ""
     """Who logs in to hosts; lockdown mode lets its exception users in."""
+    passwords: Mapping[str, Secret] = field(default_factory=dict)
+    """Reference to a password -> its hash, for the accounts of guests."""
     lock: Callable[[], VCenterLock | None] = lambda: None
     """Returns the lock in vCenter that the run holds; None where it holds none."""
     give_back: Callable[[Ledger, Ledger], None] = lambda _before, _after: None

@@ -8,7 +8,7 @@ from typing import Any
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
-from vsphere_ai.guests.cloud_init import given_network
+from vsphere_ai.guests.cloud_init import LEFT, USERDATA, given_network, holds_password, with_passwords
 from vsphere_ai.guests.customization import FAILED
 from vsphere_ai.guests.netplan import file_text, read_network
 from vsphere_ai.guests.ready import READY, ready_problems, unprobed, verdict
@@ -17,9 +17,10 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady
-from vsphere_ai.model.vm_sets import Mark, disk_files, mark_of, settings_of
+from vsphere_ai.model.vm_sets import Mark, disk_files, mark_of, options_of, settings_of
 
 CONFLICT = "guest.conflict"
+_USERDATA = (USERDATA, f"{USERDATA}.encoding")
 CLONE_TIMEOUT = 7200
 """Seconds that a clone may take; it is never cancelled for being slow."""
 LOST_CLONE = 1800.0
@@ -49,7 +50,7 @@ class VmLife:
         """Send one CloneVM_Task, unless the VM is there; read back that the new VM has its identity and its mark."""
         if self.exists(step.target):
             return
-        args: PlainObject = {"folder": step.folder, "name": step.name, "spec": step.spec}
+        args: PlainObject = {"folder": step.folder, "name": step.name, "spec": self._spec(step)}
         source = Target("vm", step.target.name, step.source)
         try:
             self._context.task(source, "CloneVM_Task", args, say, CLONE_TIMEOUT)
@@ -90,6 +91,16 @@ class VmLife:
             "plan again: what is planned then is for where it is; or move it first",
             rule="clone.elsewhere",
         )
+
+    def _spec(self, step: Clone) -> PlainObject:
+        """Return the specification of a clone with the passwords of its accounts, hashed."""
+        if not step.passwords:
+            return step.spec
+        config = step.spec["config"]
+        settings = {option["key"]: option["value"] for option in config["extraConfig"]}
+        hashes = {user: self._context.passwords[reference].reveal() for user, reference in step.passwords}
+        given = options_of(with_passwords(settings, hashes))
+        return {**step.spec, "config": {**config, "extraConfig": given}}
 
     def exists(self, vm: Target) -> bool:
         """Read whether a VM is there that carries its own mark."""
@@ -159,6 +170,7 @@ class VmLife:
             last = why_not_customized(step, found) if step.customized else why_not_ready(step, found)
             self._require_network(step, found, booted=not last)
             if not last:
+                self._clear(step, found, say)
                 return
             say(f"{last}, {waited:.0f} s")
         raise NotVerified(
@@ -166,6 +178,16 @@ class VmLife:
             "look at the console of the guest; vsphere-ai resume waits for it again",
             rule="guest.not-ready",
         )
+
+    def _clear(self, step: GuestReady, found: Facts, say: Say) -> None:
+        """Remove user data with passwords from a VM; a guest can only redact them, maybe for as long as it runs."""
+        if step.clears and settings_of(found).get(USERDATA):
+            empty = options_of(dict.fromkeys(_USERDATA, ""))
+            spec: PlainObject = {"_typeName": "VirtualMachineConfigSpec", "extraConfig": empty}
+            self._context.task(step.target, "ReconfigVM_Task", {"spec": spec}, say)
+            if holds_password(settings_of(self._context.read(step.target, "config.extraConfig"))):
+                words = f"{step.target.name}: the user data with the password are still in its settings"
+                raise NotVerified(words, "remove guestinfo.userdata from the VM's advanced settings", rule=LEFT)
 
     def _require_network(self, step: GuestReady, found: Facts, *, booted: bool) -> None:
         """Raise `NotVerified` for what the guest itself found wrong with its network; a conflict ends the wait."""

@@ -211,11 +211,11 @@ class VmSet(MakesVms, VmSetFields, Resource):
         if member.adopting:
             yield mark_step(target, member, view.facts(target.ref))
         elif change.before is not None:
-            yield from change_steps(self, change, member, view, by_vcenter=said.by_vcenter)
+            yield from change_steps(self, said, change, member, view)
         else:
             yield clone_step(said, target, member, view)
             if self.power_state == "on" and member.nics:
-                yield ready_step(change, member, by_vcenter=said.by_vcenter)
+                yield ready_step(said, change, member)
 
     def effect(self, field: FieldChange, target: Target, view: View) -> Effect:
         """Return what a change of a field takes, of a VM that is there."""

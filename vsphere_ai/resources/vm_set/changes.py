@@ -45,10 +45,8 @@ def _is_hot(field: FieldChange, facts: Facts) -> bool:
     return bool(facts.get(HOT[field.name])) and field.after > field.before and not bound
 
 
-def change_steps(
-    wanted: VmSetFields, change: Change, member: Member, view: View, *, by_vcenter: bool
-) -> Iterator[Step]:
-    """Yield what brings a member that is there to what the play wants."""
+def change_steps(wanted: VmSetFields, said: VmSetFields, change: Change, member: Member, view: View) -> Iterator[Step]:
+    """Yield what brings a member that is there to what the play wants; `said` is what the play itself says."""
     changed, facts = {f.name: f for f in change.fields}, view.facts(change.target.ref)
     own: dict[str, Any] = {"target": change.target, "kinds": (change.kind,)}
     spec = {"numCPUs": wanted.cpus} if "cpus" in changed else {}
@@ -60,18 +58,19 @@ def change_steps(
         grown = device_change("edit", resized(disks(facts)[0], wanted.disk_gb))
         yield Reconfigure(**own, device_changes=(grown,), summary=f"grow the first disk to {wanted.disk_gb} GB")
     if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):
-        step = ready_step(change, member, by_vcenter=by_vcenter)
+        step = ready_step(said, change, member)
         yield replace(step, generation=0) if change.before.adopted else step
 
 
-def ready_step(change: Change, member: Member, *, by_vcenter: bool) -> GuestReady:
-    """Return the wait for the guest of a member; `by_vcenter`: vCenter customizes it, and not cloud-init."""
+def ready_step(said: VmSetFields, change: Change, member: Member) -> GuestReady:
+    """Return the wait for the guest of a member, of which the play says this."""
     return GuestReady(
         target=change.target,
         kinds=(change.kind,),
         comes_last=True,
         generation=member.generation,
         nics=nics_of(member),
-        customized=by_vcenter,
+        customized=said.by_vcenter,
+        clears=any(user.password for user in said.users or ()),
         summary="wait until the guest is ready, with every planned address",
     )

@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Mark, Member, mark_of, settings_of
+from vsphere_ai.model.vm_sets import Mark, Member, mark_of, options_of, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
@@ -45,7 +45,7 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
         for nic in state.nics or ()
         if nic.name in own
     )
-    users = tuple(cloud_init.User(u.name, u.ssh_authorized_keys, u.sudo) for u in state.users or ())
+    users = tuple(cloud_init.User(u.name, u.ssh_authorized_keys, u.sudo, bool(u.password)) for u in state.users or ())
     return cloud_init.Guest(member.name.lower(), member.uuid, nics, users, member.generation)
 
 
@@ -75,6 +75,7 @@ def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -
         name=member.name,
         spec=_clone_spec(state, member, view),
         canary=canary_of(state, member, view),
+        passwords=tuple((u.name, u.password) for u in state.users or () if u.password and state.nics),
         summary=f"clone {state.made_of}{on}",
     )
 
@@ -105,7 +106,7 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         "_typeName": "VirtualMachineConfigSpec",
         "instanceUuid": member.uuid,
         "vAppConfigRemoved": True,
-        "extraConfig": tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in settings.items()),
+        "extraConfig": options_of(settings),
         "deviceChange": tuple(_nic_changes(state, member, view)),
     }
     config |= {"numCPUs": state.cpus} if state.cpus else {}
@@ -147,11 +148,11 @@ def nics_of(member: Member) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def is_ready(facts: Facts, generation: int) -> bool:
-    """Return whether the guest of a VM has said that it is ready, in this generation.
+    """Return whether the guest of a VM has said that it is ready, in this generation; no password is left in its VM.
 
     One that vCenter has customized says nothing: it has to report every address.
     """
-    mark = mark_of(facts)
+    mark, settings = mark_of(facts), settings_of(facts)
     if mark is not None and mark.customize:
         return not what_is_missing([(n.mac, n.addresses) for n in mark.nics], facts.get("guest.net"))
-    return ready.is_ready(settings_of(facts), generation)
+    return ready.is_ready(settings, generation) and not cloud_init.holds_password(settings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
 from vsphere_ai.resources.makes_vms import WantedPlacement
+from vsphere_ai.security.secret_ref import FORMS, is_reference
 
 DHCP = "dhcp"
 IN_THE_CLONE = ("vmxnet3",)
@@ -80,18 +81,34 @@ class SetNic(Settings):
         return f"{self.name}: {self.type} on {self.port_group} ({words})"
 
 
+def _reference(text: object) -> object:
+    if text is not None and not (isinstance(text, str) and is_reference(text)):
+        raise ValueError(f"a password must not be in the file\nname the place it is in: {FORMS}")
+    return text
+
+
 class SetUser(Settings):
-    """An account in every guest of a set, which logs in by public keys only."""
+    """An account in every guest of a set, which logs in over SSH by public keys only."""
 
     name: str = Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", description="Name of the account.")
     ssh_authorized_keys: tuple[Annotated[str, AfterValidator(_public_key)], ...] = Field(
-        min_length=1, description="Public keys of SSH."
+        default=(), description="Public keys of SSH; at least one where there is no password."
+    )
+    password: Annotated[str, BeforeValidator(_reference)] | None = setting(
+        "Where its password for the console is: a reference as in an inventory, such as `env:NAME` or `file:PATH`."
     )
     sudo: bool = Field(default=True, description="Whether it may become root without a password.")
 
     def __str__(self) -> str:
         many = len(self.ssh_authorized_keys)
-        return f"{self.name} ({many} SSH key{'' if many == 1 else 's'})"
+        more = ", a password" if self.password else ""
+        return f"{self.name} ({many} SSH key{'' if many == 1 else 's'}{more})"
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if not (self.ssh_authorized_keys or self.password):
+            raise ValueError("the account could not log in\nadd 'ssh_authorized_keys', or a 'password'")
+        return self
 
 
 class SetPlacement(Settings):
