@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 18,
     "getattr with a default": 13,
     "median lines of a file": 99.0,
-    "lines of the product": 46_414,
+    "lines of the product": 46_521,
     "arrows between rooms": 105,
     "floors": 9,
 }
