@@ -258,20 +258,31 @@ def fill(obj: Any, seen: tuple[Any, ...] = ()) -> Any:
 
     pyVmomi's serializer refuses an object with a required field unset, and other clients dereference such fields.
     """
-    for info in obj._GetPropertyList():
-        value = getattr(obj, info.name)
-        if isinstance(value, Vmomi.DataObject):
-            fill(value, seen)
-        elif isinstance(value, list):
+    held = vars(obj)
+    for name, optional, typ in _shape(type(obj)):  # type: ignore[arg-type] # every class can be hashed
+        value = held[name]
+        if value is None:
+            if optional:
+                continue
+        elif not isinstance(value, list):
+            if isinstance(value, Vmomi.DataObject):
+                fill(value, seen)
+            continue
+        elif value or optional:
             for item in value:
                 if isinstance(item, Vmomi.DataObject):
                     fill(item, seen)
-        if info.flags & Vmomi.F_OPTIONAL or not (value is None or (isinstance(value, list) and not value)):
             continue
-        neutral = _neutral_list(info.type, seen) if issubclass(info.type, list) else _neutral(info.type, seen)
+        neutral = _neutral_list(typ, seen) if issubclass(typ, list) else _neutral(typ, seen)
         if neutral is not None:
-            object.__setattr__(obj, info.name, neutral)
+            held[name] = neutral
     return obj
+
+
+@lru_cache(maxsize=4096)
+def _shape(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
+    """Return name, whether it may be unset, and type of every field of a data object."""
+    return tuple((i.name, bool(i.flags & Vmomi.F_OPTIONAL), i.type) for i in kind._GetPropertyList())
 
 
 def _neutral_list(typ: Any, seen: tuple[Any, ...]) -> Any:

@@ -22,7 +22,7 @@ def shown(value: object) -> str:
 
 def safe(text: str) -> str:
     """Replace control, bidirectional and other invisible characters: names come from elsewhere."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _invisible(c) else c for c in text)
+    return _UNUSUAL.sub(lambda c: "\N{REPLACEMENT CHARACTER}" if _invisible(c[0]) else c[0], text)
 
 
 def counted(number: int, noun: str) -> str:
@@ -35,6 +35,9 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
+
+# only these are looked up one by one: a plan has a million characters
+_UNUSUAL = re.compile(r"[^ -~]")
 
 # what no text of ours holds: C1 controls, escape sequences other than CSI, and signs that reorder or hide what follows
 _NEVER_OURS = re.compile("[\x80-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\x1b(?!\\[)")
@@ -50,7 +53,7 @@ def tame(text: str) -> str:
 
 def escaped(text: str, *, yaml: bool = False) -> str:
     """Write the invisible characters of a JSON text (or a YAML one) as escapes: its values stay what they are."""
-    return "".join(_escape(c, yaml=yaml) if c != "\n" and _invisible(c) else c for c in text)
+    return _UNUSUAL.sub(lambda c: _escape(c[0], yaml=yaml) if c[0] != "\n" and _invisible(c[0]) else c[0], text)
 
 
 def _escape(character: str, *, yaml: bool) -> str:

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 from vsphere_ai.model.facts import Estate, Facts
@@ -220,6 +221,7 @@ def real_ref(estate: Estate, ref: str) -> str:
     return f"VirtualMachine:{moid}" if moid else ref
 
 
+@lru_cache(maxsize=1 << 14)
 def instance_uuid(vcenter: str, name: str, index: int, generation: int) -> str:
     """Return the instanceUuid of a member: the same in every plan, on every machine."""
     return str(uuid.uuid5(_NAMESPACE, f"{vcenter}/{name}/{index}/{generation}"))
