@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
+    from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes
@@ -81,6 +82,7 @@ _NAMES = {
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_job": "LaunchRequest load_job planned_launch",
+    "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
     "nodes": "NodesRequest NodesResult guest_settings list_nodes",
@@ -117,6 +119,7 @@ __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["LaunchRequest", "load_job", "planned_launch"]
+__all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["NodesRequest", "NodesResult", "guest_settings", "list_nodes"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]

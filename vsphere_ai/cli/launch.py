@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,12 @@ import click
 
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import FILE, format_option, vcenter_options
+from vsphere_ai.errors import VsphereAiError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.training.job import Mode
+    from vsphere_ai.training.run import RunResult
 
 MODES = {
     "torchrun": "PyTorch: torchrun on each node starts its processes",
@@ -53,24 +56,85 @@ def command() -> None:
     """Launch a training job on the VMs of a set."""
 
 
+_JOB = click.option("-f", "--job", type=FILE, required=True, help="The job.")
+
+
 @command.command(MODE)
 @click.argument("mode", type=click.Choice(tuple(MODES)), metavar="")
-@click.option("-f", "--job", type=FILE, required=True, help="The job.")
-@click.option("--print", "printing", is_flag=True, help="Print the commands of every node; connect to no guest.")
+@_JOB
+@click.option("--print", "what", flag_value="print", help="Print the commands of every node; connect to no guest.")
+@click.option("--wait", "what", flag_value="wait", help="Wait until the run has ended.")
 @vcenter_options
 @format_option()
-def launch_mode(mode: Mode, job: Path, printing: bool, form: str, estate: EstateRequest) -> int:
+def launch_mode(mode: Mode, job: Path, what: str | None, form: str, estate: EstateRequest) -> int:
     """Launch a job on the VMs of the set that it names.
 
-    The nodes are looked up now, and refused where a VM is not as its playbook says. With --print nothing is started:
-    every command is printed per node, with its variables and their reasons.
+    The nodes are looked up now, and refused where a VM is not as its playbook says. Processes are started over SSH and
+    go on by themselves: when one fails, all are stopped. With --print nothing is started: every command is printed per
+    node, with its variables and their reasons. Exits 1 where the job does not start, or with --wait where it failed.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.launch_text import launch_document, launch_text
 
-    if not printing:
-        raise click.UsageError("give --print")
-    made = app.planned_launch(app.LaunchRequest(job, mode, estate), show_event)
-    click.echo(json_text(**launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
-    return 0
+    request = app.LaunchRequest(job, mode, estate)
+    if what == "print":
+        made = app.planned_launch(request, show_event)
+        click.echo(json_text(**launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
+        return 0
+    found = app.start_job(request, show_event)
+    if what == "wait":
+        found = app.wait_for_run(app.RunRequest(job, found.run, estate), show_event)
+    return _show(found, form)
+
+
+def _run_options(function: Callable[..., int]) -> Callable[..., int]:
+    run = click.option("--run", default="", metavar="NAME", help="Which run. [default: the newest]")
+    return _JOB(run(vcenter_options(format_option()(function))))
+
+
+@command.command("status")
+@_run_options
+def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
+    """Show how a run of a job stands on each of its nodes.
+
+    Exits 1 where it failed, where a node cannot be asked, and where its supervisor is gone before the end. Changes
+    nothing.
+    """
+    from vsphere_ai import app
+
+    return _show(app.run_status(app.RunRequest(job, run, estate), show_event), form)
+
+
+@command.command("stop")
+@_run_options
+def stop(job: Path, run: str, form: str, estate: EstateRequest) -> int:
+    """Stop a run of a job on all its nodes.
+
+    Its processes are asked to end, killed after the job's time of grace, and looked for afterwards, also with
+    nvidia-smi where there is one. Exits 1 where a process is left.
+    """
+    from vsphere_ai import app
+
+    return _show(app.stop_run(app.RunRequest(job, run, estate), show_event), form)
+
+
+@command.command("logs")
+@_run_options
+def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
+    """Print the ends of what the processes of a run wrote, by node and process."""
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.launch_text import logs_document, logs_text
+
+    found = app.run_logs(app.RunRequest(job, run, estate), show_event)
+    click.echo(json_text(**logs_document(found)) if form == "json" else logs_text(found), nl=form == "json")
+    return int(any(isinstance(each, VsphereAiError) for each in found.logs.values()))
+
+
+def _show(found: RunResult, form: str) -> int:
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.launch_text import run_document, run_text
+
+    click.echo(json_text(**run_document(found)) if form == "json" else run_text(found), nl=form == "json")
+    return found.exit_code

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.training.launch import Launch, NodeLaunch, Process
+from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
 
 
 def launch_text(launch: Launch) -> str:
@@ -91,3 +93,82 @@ def _process_document(process: Process) -> dict[str, JsonValue]:
         "argv": list(process.argv),
         "env": dict(env),
     }
+
+
+def run_text(result: RunResult) -> str:
+    """Return how a run stands: a line per node, and below it one per process that ended."""
+    lines = [f"{safe(result.run)}: {_outcome(result)}", ""]
+    for number, node in enumerate(result.nodes):
+        found = result.found[node.vm]
+        place = f" on {node.host}" if node.host else ""
+        if isinstance(found, VsphereAiError):
+            lines.append(safe(f"NODE {number}  {node.vm}{place}  not known: {found.message}"))
+            continue
+        running = sum(code is None for code in found.processes.values())
+        state = f"{running} of {counted(len(found.processes), 'process')} running" if running else found.state
+        gone = "" if found.alive or found.state == "ended" else "; its supervisor is gone"
+        lines.append(safe(f"NODE {number}  {node.vm}{place}  {state}{gone}"))
+        lines += [
+            safe(f"  {name} ended with {_code(code)}") for name, code in found.processes.items() if code is not None
+        ]
+        lines += [f"  process {pid} is left" for pid in found.left]
+    return "\n".join(lines) + "\n"
+
+
+def run_document(result: RunResult) -> dict[str, JsonValue]:
+    """Return how a run stands as JSON values."""
+    head = result.head
+    known = head if isinstance(head, NodeRun) else NodeRun()
+    nodes: list[JsonValue] = []
+    for number, node in enumerate(result.nodes):
+        found = result.found[node.vm]
+        about: dict[str, JsonValue] = {"rank": number, "vm": node.vm, "host": node.host or None}
+        if isinstance(found, VsphereAiError):
+            about |= {"error": {"rule": found.rule, "message": found.message}}
+        else:
+            about |= {"state": found.state, "processes": dict(found.processes), "left": list(found.left)}
+            about["supervisor"] = found.alive
+        nodes.append(about)
+    return {
+        "run": result.run,
+        "outcome": known.outcome or None,
+        "reason": known.reason or None,
+        "attempt": known.attempt,
+        "over": result.is_over,
+        "nodes": nodes,
+    }
+
+
+def logs_text(result: LogsResult) -> str:
+    """Return what processes wrote, each line made harmless for a terminal."""
+    lines: list[str] = []
+    for vm, found in result.logs.items():
+        if isinstance(found, VsphereAiError):
+            lines += [safe(f"== {vm}: {found.message}")]
+            continue
+        for name, text in found.items():
+            if text or name != "supervisor.log":
+                lines += [safe(f"== {vm} {name}"), *(safe(line) for line in text.splitlines())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def logs_document(result: LogsResult) -> dict[str, JsonValue]:
+    """Return what processes wrote as JSON values; null where a node cannot be asked."""
+    logs: dict[str, JsonValue] = {
+        vm: None if isinstance(found, VsphereAiError) else dict(found) for vm, found in result.logs.items()
+    }
+    return {"run": result.run, "logs": logs}
+
+
+def _outcome(result: RunResult) -> str:
+    head = result.head
+    if not isinstance(head, NodeRun):
+        return "not known"
+    again = f", start {head.attempt}" if head.attempt > 1 else ""
+    if head.outcome:
+        return safe(f"{head.outcome}{again}{f': {head.reason}' if head.reason else ''}")
+    return f"{head.state}{again}"
+
+
+def _code(code: int) -> str:
+    return f"signal {-code}" if code < 0 else str(code)

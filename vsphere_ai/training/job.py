@@ -216,6 +216,8 @@ class TrainingJob(Options):
     env: Variables = ()
     processes_per_node: Literal["gpu"] | Annotated[int, Field(ge=1, le=256)] = "gpu"
     port: Port = DEFAULT_PORT
+    control_port: Port = 29555
+    """Port of rank 0's node on which the nodes hear of each other's processes."""
     nccl: Literal["auto", "off"] | Nccl = "auto"
     start: Literal["together", "head_first", "head_last"] = "together"
     done_when: Literal["all", "head"] = "all"
@@ -237,6 +239,8 @@ class TrainingJob(Options):
             raise ValueError("a job runs one thing\nwrite one of script: FILE.py, module: NAME, command: [...]")
         if self.command is not None and self.args:
             raise ValueError("'args' are those of a script or a module\nwrite them in the command")
+        if self.script is not None and self.resume_cmd is not None and not self.resume_cmd[0].startswith("/"):
+            raise ValueError("resume_cmd begins with the script\nwrite its path on the nodes, then its arguments")
         if not isinstance(self.nodes, SetNodes):
             names = [node.name for node in self.nodes]
             twice = next((name for name in names if names.count(name) > 1), None)
@@ -254,3 +258,12 @@ class TrainingJob(Options):
     def what(self) -> tuple[str, ...]:
         """The script, module or command with its arguments, placeholders included."""
         return self.command or (self.script or self.module or "", *self.args)
+
+    def resumed(self) -> TrainingJob | None:
+        """Return the job as it goes on after a failure; None where it does not say how."""
+        if self.resume_cmd is None:
+            return None
+        first, *others = self.resume_cmd
+        if self.command is not None:
+            return self.model_copy(update={"command": self.resume_cmd})
+        return self.model_copy(update={"script" if self.script is not None else "module": first, "args": tuple(others)})

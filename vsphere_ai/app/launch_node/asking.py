@@ -1,0 +1,82 @@
+"""Questions to a node about a run: which there are, how one stands, what it wrote; and its end when asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+
+from vsphere_ai.app.launch_node.processes import Message, kill, marked, nvidia
+
+
+def read(path: str, most: int = 1 << 20) -> str:
+    """Return the end of a file; empty where it is not there."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - most))
+            return file.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def runs(spec: Message) -> list[str]:
+    """Return the runs of a job on this node, the oldest first."""
+    try:
+        found = [e for e in os.scandir(spec["runs"]) if e.name.startswith(f"{spec['job']}-") and e.is_dir()]
+    except OSError:
+        return []
+    return [e.name for e in sorted(found, key=lambda e: e.stat().st_mtime)]
+
+
+def supervisor_of(state: Message) -> int:
+    """Return the process that watches over a run; 0 where it is gone. A number may have been given to another one."""
+    pid = int(state.get("supervisor", 0))
+    with contextlib.suppress(OSError):
+        if pid and b"python" in open(f"/proc/{pid}/cmdline", "rb").read() and os.getsid(pid) == pid:  # noqa: SIM115
+            return pid
+    return 0
+
+
+def status(spec: Message) -> Message:
+    """Return how a run stands on this node."""
+    folder = f"{spec['runs']}/{spec['run']}"
+    text = read(f"{folder}/state.json")
+    state: Message = json.loads(text) if text else {"state": "unknown"}
+    state["alive"] = bool(supervisor_of(state))
+    state["pids"] = sorted(marked(spec["run"]))
+    return state
+
+
+def logs(spec: Message) -> Message:
+    """Return the ends of what the processes of a run wrote on this node, by the names of the files."""
+    folder = f"{spec['runs']}/{spec['run']}"
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".log"))
+    except OSError:
+        names = []
+    most = max(1024, spec["most"] // max(1, len(names)))
+    return {name: read(f"{folder}/{name}", most) for name in names}
+
+
+def stop(spec: Message) -> Message:
+    """Ask the supervisor to end the run, and end what is left where there is none; return how it stands then."""
+    state = status(spec)
+    pid = supervisor_of(state)
+    if pid and state["state"] != "ended":
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + spec["within"]
+    while supervisor_of(state := status(spec)) and time.monotonic() < until:
+        time.sleep(0.2)
+    ours = seen = set(state["pids"])
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        kill(ours, number)
+        until = time.monotonic() + 10
+        while ours and time.monotonic() < until:
+            time.sleep(0.1)
+            ours = marked(spec["run"])
+    on_gpu = set(nvidia("--query-compute-apps=pid") or ()) & seen
+    return {**status(spec), "left": sorted(ours | on_gpu)}

@@ -1,0 +1,208 @@
+"""Processes of a run on a node: started, watched, stopped, and proved to be gone.
+
+The modules of this folder are sent to each node and run there, with Python 3.8 or later and its standard library:
+guests that cloud-init sets up have Python, and sessions, process groups and exit codes are exact in it, which in a
+shell they are not. Every process has a session of its own and carries the name of the run in its environment; what it
+leaves behind becomes a child of the supervisor (a subreaper), so that nothing is lost sight of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Dict  # noqa: UP035 - dict[...] is of Python 3.9
+
+Message = Dict[str, Any]  # noqa: UP006
+MARK = "VSPHERE_AI_RUN"
+TICK = 0.05
+"""Seconds between looks."""
+DRAINED_MB, DRAIN = 512, 50.0
+"""Memory of a GPU below which it counts as free, and the seconds until then."""
+
+
+def write(path: str, text: str, mode: int = 0o600) -> None:
+    """Write a file whole or not at all."""
+    with open(os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), "w") as file:
+        file.write(text)
+    os.chmod(f"{path}.new", mode)
+    os.replace(f"{path}.new", path)
+
+
+def own_folder(path: str, *, new: bool = False) -> None:
+    """Make a folder that is only this user's; one of another user is refused."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        found = os.lstat(path)
+        if new or not os.path.isdir(path) or os.path.islink(path) or found.st_uid != os.getuid():
+            sys.exit(f"{path} is there already{'' if new else ', and belongs to another user'}")
+
+
+def marked(run: str) -> set[int]:
+    """Return the processes of this user that carry the name of a run, zombies excepted."""
+    mark, found = f"{MARK}={run}".encode(), set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\0") and int(name) != os.getpid():
+                    found.add(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def descendants(root: int) -> set[int]:
+    """Return all processes below one, zombies excepted."""
+    below: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state != "Z":
+            below.setdefault(int(parent), []).append(int(name))
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        new = [pid for pid in below.get(todo.pop(), ()) if pid not in found]
+        found.update(new)
+        todo += new
+    return found
+
+
+def nvidia(query: str) -> list[int] | None:
+    """Return what nvidia-smi lists, a number per line; None where it is not there, or does not answer."""
+    argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - a fixed list
+        return [int(line) for line in done.stdout.split() if line.isdigit()]
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def kill(pids: set[int], number: int) -> None:
+    """Send a signal to processes and to the groups that they lead."""
+    for pid in pids:
+        for send in (os.killpg, os.kill):
+            try:
+                send(pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+
+class Node:
+    """The processes of a run on this node."""
+
+    def __init__(self, spec: Message) -> None:
+        self.spec, self.folder = spec, spec["folder"]
+        self.attempt = 0
+        self.codes: dict[str, int] = {}
+        self.pids: dict[int, str] = {}
+        self.state: Message = {"state": "waiting", "run": spec["run"], "node": spec["node"], "left": [], "reason": ""}
+        self.note()
+
+    def note(self, **more: Any) -> None:
+        """Write what is known of this node."""
+        self.state.update(more, attempt=self.attempt, processes={**self.codes, **dict.fromkeys(self.pids.values())})
+        self.state["supervisor"] = os.getpid()
+        write(f"{self.folder}/state.json", json.dumps(self.state))
+
+    def suffix(self) -> str:
+        """Return what the names of files of an attempt have before their end."""
+        return "" if self.attempt <= 1 else f".{self.attempt}"
+
+    def start(self, attempt: int, order: int) -> str:
+        """Start the processes of an order; return why one cannot be started, empty where all are."""
+        if attempt != self.attempt:
+            self.attempt, self.codes = attempt, {}
+        listed = self.spec["processes"] if attempt == 1 else self.spec["resumed"]
+        for each in (p for p in listed if p["order"] == order):
+            env = {**os.environ, **each["env"], MARK: self.spec["run"]}
+            try:
+                with open(f"{self.folder}/{each['name']}{self.suffix()}.log", "ab") as log:
+                    child = subprocess.Popen(  # noqa: S603 - what the job says, and no shell reads it
+                        each["argv"],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        env=env,
+                        cwd=self.spec["workdir"] or None,
+                        start_new_session=True,
+                    )
+            except OSError as fault:
+                return f"{each['name']}: {fault.strerror}: {fault.filename}"
+            child.returncode = 0  # it is waited for below, with everything that becomes a child of this process
+            self.pids[child.pid] = each["name"]
+        self.note(state="running")
+        return ""
+
+    def ended(self) -> list[tuple[str, int]]:
+        """Return the processes that ended since the last look, with their exit codes (a signal: negative)."""
+        found = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            name = self.pids.pop(pid, None)
+            if name is not None:
+                code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+                self.codes[name] = code
+                write(f"{self.folder}/{name}{self.suffix()}.exit", f"{code}\n")
+                found.append((name, code))
+        if found:
+            self.note()
+        return found
+
+    def all_of_run(self) -> set[int]:
+        """Return every process of the run on this node."""
+        return descendants(os.getpid()) | marked(self.spec["run"])
+
+    def stop(self) -> list[int]:
+        """End every process: ask, wait, kill. Return those that are left, and those that a GPU still lists."""
+        self.note(state="stopping")
+        ours = seen = self.all_of_run()
+        for number, grace in ((signal.SIGTERM, self.spec["grace"]), (signal.SIGKILL, 10)):
+            kill(ours, number)
+            until = time.monotonic() + grace
+            while ours and time.monotonic() < until:
+                time.sleep(TICK)
+                self.ended()
+                ours = self.all_of_run()
+                seen |= ours
+            if not ours:
+                break
+        on_gpu = set(nvidia("--query-compute-apps=pid") or ()) & seen if seen else set()
+        left = sorted(ours | on_gpu)
+        self.note(state="stopped", left=left)
+        return left
+
+    def drained(self) -> bool:
+        """Return whether the memory of the GPUs is free again, after a while; True where there is no nvidia-smi."""
+        until = time.monotonic() + DRAIN
+        while (used := nvidia("--query-gpu=memory.used")) is not None and any(mb >= DRAINED_MB for mb in used):
+            if time.monotonic() > until:
+                return False
+            time.sleep(2)
+        return True
+
+    def do(self, told: Message, answer: Callable[[Message], None]) -> bool:
+        """Do what the first node asks; return whether that was the end."""
+        if told["do"] == "start":
+            answer({"event": "started", "fault": self.start(told["attempt"], told["order"])})
+        elif told["do"] == "stop":
+            answer({"event": "stopped", "left": self.stop()})
+        elif told["do"] == "drain":
+            answer({"event": "drained", "ok": self.drained()})
+        elif told["do"] == "end":
+            self.note(state="ended", outcome=told["outcome"], reason=told["reason"])
+            return True
+        return False

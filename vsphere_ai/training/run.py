@@ -1,0 +1,67 @@
+"""Runs of jobs: how one stands on its nodes, and what its processes wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.model.nodes import Node
+
+
+class NodeRun(BaseModel):
+    """How a run stands on a node, as the node says: a process without an exit code runs; `left` could not be ended.
+
+    `state` is waiting, running, stopping, stopped, ended or unknown; `outcome` is done, failed or stopped.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    state: str = "unknown"
+    attempt: int = 0
+    processes: dict[str, int | None] = {}
+    outcome: str = ""
+    reason: str = ""
+    alive: bool = False
+    pids: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run on its nodes, in the order of their ranks: how it stands on each, or why that is not known."""
+
+    run: str
+    nodes: tuple[Node, ...]
+    found: Mapping[str, NodeRun | VsphereAiError]
+
+    @property
+    def head(self) -> NodeRun | VsphereAiError:
+        """How it stands on rank 0's node, which decides."""
+        return self.found[self.nodes[0].vm]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no process of it runs any more."""
+        return not any(
+            isinstance(n, NodeRun) and (n.pids or (n.alive and n.state != "ended")) for n in self.found.values()
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 while a run goes on and where it ended well or was stopped; else 1."""
+        every = self.found.values()
+        wrong = any(not isinstance(n, NodeRun) or n.left or n.state == "unknown" for n in every)
+        head = self.head
+        lost = isinstance(head, NodeRun) and not head.alive and head.state != "ended"
+        return int(wrong or lost or (isinstance(head, NodeRun) and head.outcome == "failed"))
+
+
+@dataclass(frozen=True)
+class LogsResult:
+    """What the processes of a run wrote: the ends of their logs by node and name of the file."""
+
+    run: str
+    logs: Mapping[str, Mapping[str, str] | VsphereAiError]
