@@ -22,6 +22,8 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import actions, rule_file
 from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.faults.rules import Rule
+from vsphere_ai.lab.guest import defects
+from vsphere_ai.lab.guest.server import GuestServers
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.listener import Listener
 from vsphere_ai.lab.managed.power import profiles
@@ -57,6 +59,8 @@ class Lab:
         self.faults.changes = lambda: len(self.farm.ledger)
         self._from_start: tuple[tuple[Rule, ...], int] = ((), 0)
         self._resetting = threading.Lock()
+        self.guests_changed: Callable[[], None] = lambda: None
+        """Called when there are more guests to be reached."""
         self._build()
 
     def reset(self) -> None:
@@ -71,15 +75,19 @@ class Lab:
                 self.server.restore()
             self.close()
             self._build(ports)
+            self.guests_changed()
             self.faults.set(*self._from_start)
 
     def _build(self, ports: dict[str, socket.socket] | None = None) -> None:
         self.farm = build(self.scenario, self.password, self.instance)
         self.farm.faults = self.faults
         self._open_ssh(ports)
+        self.guests = GuestServers(self.directory, self.faults, lambda: self.guests_changed())
+        self.guests.follow(self.farm)
 
     def close(self) -> None:
         """Stop serving SSH and end whatever waits."""
+        self.guests.close()
         for server in self.ssh.values():
             server.host.close()
             server.close()
@@ -123,6 +131,8 @@ class Lab:
             ("POST", "/lab/faults/add"): lambda: self._add_faults(_json(body)),
             ("POST", "/lab/faults/release"): lambda: self._release_fault(_json(body)),
             ("POST", "/lab/faults/clear"): self.faults.clear,
+            ("GET", "/lab/defects"): lambda: {"defects": self.guests.defects.as_json()},
+            ("POST", "/lab/defects"): lambda: self._set_defects(_json(body)),
             ("GET", "/lab/invariants"): lambda: self._judge(parse_qs(query)),
             ("POST", "/lab/mark"): self._mark,
         }
@@ -146,6 +156,13 @@ class Lab:
     def _add_faults(self, given: dict[str, Any]) -> dict[str, Any]:
         self.faults.add(_rules(given))
         return self.faults.as_json()
+
+    def _set_defects(self, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self.guests.defects.set(defects.read(given.get("defects")))
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+        return {"defects": self.guests.defects.as_json()}
 
     def _release_fault(self, given: dict[str, Any]) -> dict[str, Any]:
         number = given.get("rule")

@@ -38,6 +38,8 @@ class Farm:
         self.named: dict[str, ManagedObject] = {}
         self.macs: dict[str, list[str]] = {}
         """The VMs that run, by their MAC addresses; of several the first one came up first."""
+        self.power_changed: list[Callable[[ManagedObject, bool], None]] = []
+        """Called with a VM, and whether it is on, when it is switched, made or removed; with the store's lock held."""
         self.closed = False
         self.project: Callable[[Farm, ManagedObject], None] = lambda farm, mo: None
         self._dirty: set[str] = set()
@@ -72,10 +74,14 @@ class Farm:
     def note_power(self, vm: ManagedObject, *, on: bool, by: Client | None = None) -> None:
         """Note whether a VM is on, and who switched it; it keeps the name it had when this was first noted."""
         self.history.note("power", vm.extra.setdefault("noted as", f"{vm['name']} ({vm.moid})"), on, by)
+        for watch in self.power_changed:
+            watch(vm, on)
 
     def note_removed(self, vm: ManagedObject) -> None:
         """Note that a VM has left the inventory."""
         self.history.note("removed", str(vm.extra["noted as"]), True)
+        for watch in self.power_changed:
+            watch(vm, False)
 
     def mark(self, mo: ManagedObject) -> None:
         """Remember that a host changed; called with the host's lock held, so nothing else may be locked here."""

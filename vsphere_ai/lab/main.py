@@ -15,6 +15,7 @@ from typing import Any
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab import shortcuts
 from vsphere_ai.lab.control import Lab
+from vsphere_ai.lab.guest.server import KEY, USER, write_text
 from vsphere_ai.lab.scenario import Scenario, expand
 from vsphere_ai.lab.scenario_file import digest, load
 from vsphere_ai.lab.server import Server
@@ -61,9 +62,8 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
     lab = Lab(scenario, directory, **secret, token=secrets.token_urlsafe(24))
     lab.server = server = Server(lab, directory, port, faults=lab.faults)
     control = Server(lab, directory, serves_api=False)
-    lines = [s.known_hosts_line() for s in lab.ssh.values()]
-    (directory / "known_hosts").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (directory / "connection.yml").write_text(connection(lab, server.port), encoding="utf-8")
+    lab.guests_changed = lambda: write_connection(lab, directory, server.port)
+    lab.guests_changed()
     lab.info = {
         "pid": os.getpid(),
         "url": f"https://127.0.0.1:{server.port}/sdk",
@@ -93,6 +93,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
+def write_connection(lab: Lab, directory: Path, port: int) -> None:
+    """Write how the lab's servers are reached; again whenever there is another guest."""
+    lines = [*(s.known_hosts_line() for s in lab.ssh.values()), *lab.guests.known_hosts()]
+    write_text(directory / "known_hosts", "".join(f"{line}\n" for line in lines))
+    write_text(directory / "connection.yml", connection(lab, port))
+
+
 def connection(lab: Lab, port: int) -> str:
     """Return the text of ``connection.yml``: how to reach the lab, in the format of an inventory."""
     # JSON is YAML, and its strings are quoted: no host name or address can be mistaken for a number
@@ -111,6 +118,12 @@ def connection(lab: Lab, port: int) -> str:
             "password": "file:ssh_password",
             "known_hosts": "known_hosts",
             "addresses": {name: f"127.0.0.1:{server.port}" for name, server in lab.ssh.items()},
+        },
+        "guests": {
+            "username": USER,
+            "key_file": KEY,
+            "known_hosts": "known_hosts",
+            "addresses": lab.guests.addresses,
         },
         "hosts": _host_groups(lab.scenario),
         "vms": {f.rpartition("/")[2]: {"folder": f} for f in dict.fromkeys(v.folder for v in lab.scenario.vms) if f},

@@ -18,7 +18,7 @@ from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, VsphereAiError
 
-FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem")
+FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem", "guest_key")
 
 
 Rules = str | Sequence[Mapping[str, Any]]
@@ -69,6 +69,10 @@ class Running:
     def clear_faults(self) -> None:
         """Remove all faults and let go of what hangs."""
         self.post("/lab/faults/clear")
+
+    def set_defects(self, *defects: Mapping[str, Any]) -> None:
+        """Replace the defects that are planted in the farm, such as ``{"kind": "gpu-slow", "host": "esx01*"}``."""
+        self.post("/lab/defects", {"defects": list(defects)})
 
     def mark(self) -> int:
         """Make the present the start of what `check` judges; return the number of ledger entries."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import paramiko
 from cryptography.hazmat.primitives import serialization
@@ -21,6 +22,7 @@ from vsphere_ai.lab.faults import ssh as faulty
 from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.faults.rules import Event
 from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.shell.result import Result
 from vsphere_ai.lab.shell.run import run_line
 from vsphere_ai.lab.shell.terminal import converse
 
@@ -52,7 +54,7 @@ class SshServer:
         bind: str = "127.0.0.1",
         reserved: socket.socket | None = None,
     ) -> None:
-        self.host = host
+        self.host, self.name = host, host.name
         self.password = password
         self.username = "root"
         self.bind = bind
@@ -63,7 +65,7 @@ class SshServer:
         self.login_attempts = 0
         self.failures = 0
         self.locked_until = 0.0
-        self.key = _host_key(key_file)
+        self.key = host_key(key_file)
         self._lock = threading.Lock()
         self._transports: set[paramiko.Transport] = set()
         self._listener: socket.socket | None = None
@@ -102,7 +104,7 @@ class SshServer:
 
     def new_key(self) -> None:
         """Show another host key to clients from now on; the one on disk stays."""
-        self.key = _host_key(None)
+        self.key = host_key(None)
 
     def known_hosts_line(self) -> str:
         """Return the line OpenSSH's known_hosts needs for this server."""
@@ -128,6 +130,14 @@ class SshServer:
         """Return whether a public key may log in."""
         known = username == self.username and key.get_base64() in self.authorized_keys
         return known and not self._locked_down(username)
+
+    def run(self, line: str, _channel: paramiko.Channel) -> Result:
+        """Run a line of the ESXi Shell; no command of it reads its input."""
+        return run_line(self.host, line)
+
+    def terminal(self, channel: paramiko.Channel) -> int | None:
+        """Talk with a terminal."""
+        return converse(self.host, channel)
 
     def _locked_down(self, username: str) -> bool:
         return self.host.lockdown_mode != "lockdownDisabled" and username not in self.host.lockdown_exceptions
@@ -166,7 +176,7 @@ class SshServer:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.faults.rules and not self._let_in(client):
             return
-        transport = _Transport(client)
+        transport = Transport(client)
         transport.set_log_channel(LOG.name)
         transport.add_server_key(self.key)
         with self._lock:
@@ -205,7 +215,7 @@ def _bound(address: str) -> socket.socket:
     return reservation
 
 
-class _Transport(paramiko.Transport):
+class Transport(paramiko.Transport):
     """Starts a command only after the reply to its exec request has gone out.
 
     paramiko asks the server interface before it sends CHANNEL_SUCCESS, so a fast command would close the channel
@@ -231,10 +241,30 @@ class _Transport(paramiko.Transport):
     }
 
 
+class Served(Protocol):
+    """A machine that sessions are about; `methods` are the ways to log in."""
+
+    name: str
+    methods: str
+    faults: Faults
+
+    def check_password(self, username: str, password: str) -> bool:
+        """Return whether a login with a password succeeds."""
+
+    def check_key(self, username: str, key: paramiko.PKey) -> bool:
+        """Return whether a public key may log in."""
+
+    def run(self, line: str, channel: paramiko.Channel) -> Result:
+        """Run a line; its input is read from the channel."""
+
+    def terminal(self, channel: paramiko.Channel) -> int | None:
+        """Talk with a terminal until it ends; return the exit status."""
+
+
 class _Session(paramiko.ServerInterface):
     """Answers paramiko's questions about one connection."""
 
-    def __init__(self, server: SshServer) -> None:
+    def __init__(self, server: Served) -> None:
         self.server = server
         self.asked_for = ""
         self.terminals: set[int] = set()
@@ -250,7 +280,7 @@ class _Session(paramiko.ServerInterface):
 
     def check_auth_interactive(self, username: str, submethods: str) -> int | paramiko.server.InteractiveQuery:
         self.asked_for = username
-        return paramiko.server.InteractiveQuery("", "", (f"({username}@{self.server.host.name}) Password: ", False))
+        return paramiko.server.InteractiveQuery("", "", (f"({username}@{self.server.name}) Password: ", False))
 
     def check_auth_interactive_response(self, responses: Sequence[str]) -> int | paramiko.server.InteractiveQuery:
         return self._verdict(self._accepts(self.asked_for, responses[0] if responses else ""))
@@ -289,9 +319,9 @@ class _Session(paramiko.ServerInterface):
 
     def _terminal(self, channel: paramiko.Channel) -> None:
         try:
-            status = converse(self.server.host, channel)
+            status = self.server.terminal(channel)
         except OSError as error:
-            LOG.debug("%s: terminal went away: %s", self.server.host.name, error)
+            LOG.debug("%s: terminal went away: %s", self.server.name, error)
             return
         self._finish(channel, status)
 
@@ -310,16 +340,16 @@ class _Session(paramiko.ServerInterface):
 
     def _carry_out(self, channel: paramiko.Channel, line: str) -> int | None:
         """Run a command and send its output; None when a fault has ended the connection."""
-        host, faults = self.server.host, self.server.faults
-        fired = faults.meet(Event("ssh", line, (host.name,), (host.name,))) if faults.rules else None
+        name, faults = self.server.name, self.server.faults
+        fired = faults.meet(Event("ssh", line, (name,), (name,))) if faults.rules else None
         try:
             if fired is not None:
-                return faulty.carry_out(fired, channel, lambda: run_line(host, line), faults.strike)
-            result = run_line(host, line)
+                return faulty.carry_out(fired, channel, lambda: self.server.run(line, channel), faults.strike)
+            result = self.server.run(line, channel)
             channel.sendall(result.stdout.encode())
             channel.sendall_stderr(result.stderr.encode())
         except OSError as error:
-            LOG.debug("%s: client went away: %s", self.server.host.name, error)
+            LOG.debug("%s: client went away: %s", self.server.name, error)
             return 255
         return result.status
 
@@ -343,7 +373,13 @@ def _shut(listener: socket.socket) -> None:
     listener.close()
 
 
-def _host_key(path: Path | None) -> paramiko.PKey:
+def session_of(server: Served) -> paramiko.ServerInterface:
+    """Return what answers a client's requests on one connection."""
+    return _Session(server)
+
+
+def host_key(path: Path | None) -> paramiko.PKey:
+    """Return the key in a file, which is made where it is not there; without a file a new one."""
     if path is not None and path.exists():
         return paramiko.Ed25519Key.from_private_key_file(str(path))
     text = Ed25519PrivateKey.generate().private_bytes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.shell import basics, esxcli, nv_hostengine, nvidia_smi, vim_cmd
@@ -27,14 +27,18 @@ _PUNCTUATION = ";&|<>"
 def run_line(host: Host, line: str) -> Result:
     """Run a command line on a host and return its result; a line the shell cannot read gives status 2."""
     try:
-        words = _words(line)
+        return run_words(line, lambda argv: _command(host, argv))
     except ValueError as error:
         return Result(2, "", f"sh: syntax error: {error}\n")
+
+
+def run_words(line: str, command: Callable[[list[str]], Result]) -> Result:
+    """Run the commands of a line, each by `command`; `ValueError` for a line that the shell cannot read."""
     status, out, err = 0, "", ""
-    for connector, pipeline in _pipelines(words):
+    for connector, pipeline in _pipelines(_words(line)):
         if (connector == "&&" and status) or (connector == "||" and not status):
             continue
-        result = _pipe(host, pipeline)
+        result = _pipe(command, pipeline)
         status, out, err = result.status, out + result.stdout, err + result.stderr
     return Result(status, out, err)
 
@@ -62,8 +66,8 @@ def _pipelines(words: list[str]) -> list[tuple[str, list[list[str]]]]:
     return [(connector, parts) for connector, parts in found if parts != [[]]]
 
 
-def _pipe(host: Host, commands: list[list[str]]) -> Result:
-    result = _command(host, commands[0])
+def _pipe(command: Callable[[list[str]], Result], commands: list[list[str]]) -> Result:
+    result = command(commands[0])
     for argv in commands[1:]:
         if argv[:1] != ["grep"]:
             return Result(127, "", f"sh: {argv[0] if argv else ''}: not found\n")

@@ -1,0 +1,173 @@
+"""Guests of the lab over SSH: what their programs print follows the farm and the defects that are planted in it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vsphere_ai import app
+from vsphere_ai.connect.guest_ssh import GuestSsh, GuestTimedOut
+from vsphere_ai.connect.ssh_endpoint import SshRefused
+from vsphere_ai.errors import UsageError
+from vsphere_ai.language.inventory import load_inventory
+
+FARM = """
+name: guests
+timing: {boot_seconds: 0.2, task_seconds: 0.01, guest_seconds: 0.05}
+clusters: [{name: gpu-a, drs: fullyAutomated}]
+switches:
+  - {name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{name: dvpg-rdma, vlan: 100}]}
+  - {name: dvs-lan, port_groups: [{name: dvpg-lan}]}
+hosts:
+  - name: esx[01:04].lab.local
+    cluster: gpu-a
+    nvidia_driver: 535.161.05
+    graphics_default: sharedDirect
+    gpus: [{pci: 0000:3b:00.0, board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect}]
+    nics:
+      - {name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}
+      - {name: vmnic4, pci: 0000:5e:00.0, model: ConnectX-6, switch: dvs-rdma, rdma: vmrdma0}
+    vmkernel: [{name: vmk0, port_group: dvpg-lan}, {name: vmk2, port_group: dvpg-rdma}]
+vms:
+  - name: trn-[01:04]
+    host: esx[01:04].lab.local
+    folder: ai
+    network: dvpg-lan
+    power: on
+    vgpu: [grid_a100-40c]
+    pvrdma: [dvpg-rdma]
+    memory_reservation_locked: true
+    extra_config: {pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "128"}
+  - {name: plain, host: esx01.lab.local, folder: ai, network: dvpg-lan, power: on}
+"""
+
+
+@pytest.fixture
+def guests(make_lab):
+    lab = make_lab(FARM)
+    settings = app.guest_settings(load_inventory(lab.directory / "connection.yml"))
+    shells = {}
+
+    def at(vm):
+        if vm not in shells:
+            shells[vm] = GuestSsh("10.0.0.1", settings, vm)
+        return shells[vm]
+
+    at.lab, at.settings = lab, settings
+    yield at
+    for shell in shells.values():
+        shell.close()
+
+
+def run(shell, *argv, **more):
+    done = shell.run(argv, **more)
+    assert done.code == 0, done
+    return done.out
+
+
+def test_a_guest_shows_its_gpu_its_rail_and_its_kernel(guests):
+    assert set(guests.settings.addresses) == {f"trn-0{n}" for n in (1, 2, 3, 4)}
+    shell = guests("trn-02")
+    assert run(shell, "hostname") == "trn-02\n"
+    fields = "index,uuid,driver_version,memory.total,ecc.errors.uncorrected.volatile.total"
+    row = run(shell, "nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits").strip().split(", ")
+    assert (row[0], row[2:]) == ("0", ["535.161.05", "40960", "[N/A]"])
+    assert f"UUID: {row[1]}" in run(shell, "nvidia-smi", "-L")
+    assert "CUDA Version: 12.2" in run(shell, "nvidia-smi")
+    assert run(shell, "rdma", "link").split()[1:4] == ["roces224f1/1", "state", "ACTIVE"]
+    assert "PORT_ACTIVE (4)" in run(shell, "ibv_devinfo")
+    assert {each["ifname"] for each in json.loads(run(shell, "ip", "-j", "addr"))} == {"ens192", "ens224"}
+    assert "Xid" not in run(shell, "dmesg")
+    counters = run(shell, "sh", "-c", "grep -H . /sys/class/infiniband/*/ports/*/counters/* 2>/dev/null")
+    assert "/sys/class/infiniband/roces224f1/ports/1/counters/link_downed:0\n" in counters
+    assert shell.run(["no-such-program"]).code == 127
+
+
+def test_planted_defects_show_where_they_can_be_seen(guests):
+    shell, other = guests("trn-02"), guests("trn-01")
+    guests.lab.set_defects(
+        {"kind": "xid", "vm": "trn-02", "number": 79},
+        {"kind": "rail-down", "host": "esx02*", "nic": "vmnic4"},
+        {"kind": "rail-flapping", "host": "esx02*", "count": 7},
+        {"kind": "mtu", "vm": "trn-02", "nic": "ens224", "mtu": 1500},
+        {"kind": "clock", "vm": "trn-02", "seconds": 5},
+        {"kind": "gpu-busy", "vm": "trn-02"},
+        {"kind": "driver", "vm": "trn-02", "version": "525.85.12"},
+    )
+    assert "NVRM: Xid (PCI:0000:02:00): 79" in run(shell, "dmesg")
+    assert "Xid" not in run(other, "dmesg")
+    assert "state DOWN" in run(shell, "rdma", "link")
+    changes = run(shell, "sh", "-c", "grep -H . /sys/class/net/*/carrier_changes")
+    assert "ens224/carrier_changes:16" in changes
+    assert float(run(shell, "date", "+%s.%N")) - float(run(other, "date", "+%s.%N")) > 4
+    assert "4559" in run(shell, "nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+    assert run(shell, "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") == "525.85.12\n"
+    guests.lab.set_defects({"kind": "gpu-missing", "vm": "trn-02"})
+    assert shell.run(["nvidia-smi", "-L"]).code == 6
+    guests.lab.set_defects({"kind": "hang", "vm": "trn-02", "command": "nvidia-smi"})
+    with pytest.raises(GuestTimedOut):
+        shell.run(["nvidia-smi"], timeout=0.5)
+    guests.lab.set_defects({"kind": "flood", "vm": "trn-02", "command": "dmesg"})
+    assert shell.run(["dmesg"]).truncated
+    with pytest.raises(UsageError, match="gpu-slow"):
+        guests.lab.set_defects({"kind": "gpu-slwo"})
+
+
+def nccl(shell, hosts, *more):
+    ranks = str(len(hosts))
+    argv = ["mpirun", "-np", ranks, "-H", ",".join(f"{h}:1" for h in hosts), *more, "all_reduce_perf_mpi"]
+    return run(shell, *argv, "-b", "8M", "-e", "1G", "-f", "2", "-g", "1")
+
+
+def peak(text):
+    rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
+    return float(rows[-1][7])
+
+
+def test_nccl_tests_reach_what_the_farm_can(guests):
+    head, every = guests("trn-01"), [f"trn-0{n}" for n in (1, 2, 3, 4)]
+    text = nccl(head, every, "-x", "NCCL_DEBUG=INFO")
+    assert "NET/IB : Using [0]roces224f1:1/RoCE" in text
+    sound = peak(text)
+    assert sound == pytest.approx(100 / 8 * 0.92, rel=0.05)
+    guests.lab.set_defects({"kind": "gpu-slow", "host": "esx03*", "factor": 0.75})
+    assert peak(nccl(head, every)) == pytest.approx(sound * 0.75, rel=0.08)
+    assert peak(nccl(head, every[:2])) == pytest.approx(sound, rel=0.08)
+    guests.lab.set_defects({"kind": "rail-slow", "host": "esx02*", "nic": "vmnic4", "factor": 0.5})
+    assert peak(nccl(head, every[:2])) == pytest.approx(sound * 0.5, rel=0.08)
+    guests.lab.set_defects({"kind": "pair-slow", "one": "esx01*", "other": "esx04*", "factor": 0.5})
+    assert peak(nccl(head, [every[0], every[3]])) == pytest.approx(sound * 0.5, rel=0.08)
+    assert peak(nccl(head, [every[0], every[2]])) == pytest.approx(sound, rel=0.08)
+    assert head.run(["tee", "/tmp/hosts"], stdin=b"trn-01 slots=1\ntrn-02 slots=1\n").code == 0
+    argv = ["mpirun", "--hostfile", "/tmp/hosts", "-np", "2", "all_reduce_perf", "-b", "1G", "-e", "1G"]
+    assert peak(run(head, *argv)) == pytest.approx(sound, rel=0.08)
+    assert head.run(["mpirun", "-H", "trn-09:1", "all_reduce_perf"]).code == 255
+
+
+def test_perftest_shows_a_half_speed_rail(guests):
+    client = guests("trn-01")
+    assert "Waiting for client" in run(guests("trn-02"), "ib_write_bw", "-d", "roces224f1")
+    whole = run(client, "ib_write_bw", "-d", "roces224f1", "--report_gbits", "trn-02")
+    assert float(whole.splitlines()[-2].split()[3]) > 95
+    guests.lab.set_defects({"kind": "rail-slow", "host": "esx02*", "factor": 0.5})
+    half = run(client, "ib_write_bw", "-d", "roces224f1", "--report_gbits", "trn-02")
+    assert 45 < float(half.splitlines()[-2].split()[3]) < 52
+
+
+def test_a_guest_that_is_switched_off_is_gone_and_comes_back(guests, make_lab):
+    from conftest import Client
+
+    client = Client(guests.lab)
+    vm = client.vm("trn-02")
+    assert run(guests("trn-02"), "true") == ""
+    client.wait(vm.PowerOffVM_Task())
+    guests("trn-02").close()
+    with pytest.raises(SshRefused, match="trn-02"):
+        guests("trn-02").open()
+    client.wait(vm.PowerOnVM_Task())
+    assert run(guests("trn-02"), "true") == ""
+    guests.lab.post("/lab/reset")
+    settings = app.guest_settings(load_inventory(guests.lab.directory / "connection.yml"))
+    with GuestSsh("10.0.0.1", settings, "trn-02") as again:
+        assert run(again, "hostname") == "trn-02\n"

@@ -1,0 +1,68 @@
+"""`dmesg`, `date`, `/proc/uptime` and the versions of packages in a guest.
+
+Forms of the XID lines: gpud, components/accelerator/nvidia/xid/kmsg.go; NVSentinel, syslog-health-monitor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from vsphere_ai.lab.guest.machine import Machine
+from vsphere_ai.lab.shell.result import Result
+
+PACKAGES = {"torch": "2.4.0", "nvidia-nccl-cu12": "2.21.5"}
+TEXTS = {
+    13: "Graphics Exception: ESR 0x505730=0x20009",
+    31: "Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_00000000",
+    48: "An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer",
+    63: "Row Remapper: New row marked for remapping, reset gpu to activate.",
+    74: "NVLink: fatal error detected on link 2(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)",
+    79: "GPU has fallen off the bus.",
+    94: "Contained: SM (0x1). RST: No, D-RST: No",
+    95: "Uncontained: LTC (0x3,0x0). RST: Yes, D-RST: No",
+    119: "Timeout after 6s of waiting for RPC response from GPU0 GSP!",
+    154: "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+}
+
+
+def lines(machine: Machine) -> Iterator[tuple[float, str]]:
+    """Yield the kernel's messages with the seconds since boot."""
+    yield 0.0, "Linux version 5.15.0-91-generic (buildd@lcy02-amd64-045)"
+    for gpu in machine.gpus:
+        yield 12.5, f"nvidia {gpu.bus}: enabling device (0000 -> 0003)"
+    for each in machine.defects.of("xid", vm=machine.name, host=machine.host.name, **_gpu_of(machine)):
+        if each.text("seen", "guest") == "host":
+            continue
+        number = round(each.number("number", 79))
+        at = next((g.bus for g in machine.gpus), "0000:02:00.0").rpartition(".")[0]
+        text = each.text("text") or TEXTS.get(number, "unknown")
+        yield machine.uptime - 60, f"NVRM: Xid (PCI:{at}): {number}, pid=4559, name=python3, {text}"
+
+
+def _gpu_of(machine: Machine) -> dict[str, str]:
+    gpu = next(iter(machine.gpus), None)
+    return {"gpu": gpu.physical.pci} if gpu else {}
+
+
+def dmesg(machine: Machine, _argv: Sequence[str]) -> Result:
+    """Answer `dmesg`."""
+    return Result(0, "".join(f"[{at:12.6f}] {text}\n" for at, text in lines(machine)))
+
+
+def date(machine: Machine, argv: Sequence[str]) -> Result:
+    """Answer `date +%s.%N`, and `date`."""
+    now = machine.clock
+    return Result(0, f"{now:.9f}\n" if "+%s.%N" in argv else time.strftime("%c\n", time.gmtime(now)))
+
+
+def uptime(machine: Machine) -> str:
+    """Return /proc/uptime."""
+    return f"{machine.uptime:.2f} {machine.uptime * 8:.2f}\n"
+
+
+def package(machine: Machine, name: str) -> str:
+    """Return the version of a Python package; empty: it is not there."""
+    found = (d for d in machine.defects.of("package", vm=machine.name) if d.text("name") == name)
+    defect = next(found, None)
+    return defect.text("version") if defect else PACKAGES.get(name, "")

@@ -1,0 +1,225 @@
+"""SSH servers of guests: a port on loopback for each VM with a GPU or an RDMA adapter, open while the VM is on.
+
+One thread accepts for all of them. A guest takes one key, which the lab makes; no passwords.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import paramiko
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.faults.engine import Faults
+from vsphere_ai.lab.guest.defects import Defects
+from vsphere_ai.lab.guest.machine import PVRDMA, SRIOV, Machine
+from vsphere_ai.lab.guest.shell import Shell
+from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.sshd import Transport, host_key, session_of
+from vsphere_ai.lab.store import ManagedObject
+
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+USER, KEY = "lab", "guest_key"
+MOST = 512
+"""Guests that have an SSH server; the farm may have more."""
+LONGEST_INPUT = 16 << 20
+
+
+class Guest:
+    """The SSH side of one guest, and its connections."""
+
+    methods = "publickey"
+
+    def __init__(self, machine: Machine, shell: Shell, authorized: str, faults: Faults) -> None:
+        self.machine, self.name, self.faults = machine, machine.name, faults
+        self._shell, self._authorized = shell, authorized
+
+    def check_password(self, username: str, password: str) -> bool:
+        """Take no password."""
+        return False
+
+    def check_key(self, username: str, key: paramiko.PKey) -> bool:
+        """Return whether it is the lab's own key."""
+        return username == USER and key.get_base64() == self._authorized
+
+    def run(self, line: str, channel: paramiko.Channel) -> Result:
+        """Run a line, whose input is read to its end where a command of it takes any."""
+        given = bytearray()
+        while self._shell.wants_input(line) and len(given) < LONGEST_INPUT:
+            part = channel.recv(1 << 16)
+            if not part:
+                break
+            given += part
+        return self._shell.run(line, given.decode(errors="replace"))
+
+    def terminal(self, channel: paramiko.Channel) -> int | None:
+        """Refuse a terminal: the programs of a guest are for scripts."""
+        channel.sendall(b"the lab's guests have no terminal: give a command\r\n")
+        return 1
+
+
+class _Door:
+    """The port of a VM, which is kept; `listener` is there while it is open."""
+
+    def __init__(self, mo: ManagedObject, reservation: socket.socket) -> None:
+        self.mo, self.reservation = mo, reservation
+        self.port: int = reservation.getsockname()[1]
+        self.guest: Guest | None = None
+        self.listener: socket.socket | None = None
+        self.ended = threading.Event()
+        self.transports: set[paramiko.Transport] = set()
+
+
+class GuestServers:
+    """The SSH servers of a farm's guests, from `follow` to `close`. `changed` is called when there are more of them."""
+
+    def __init__(self, directory: Path, faults: Faults, changed: Callable[[], None]) -> None:
+        self.defects, self.faults, self._changed = Defects(), faults, changed
+        keys = directory / "host_keys"
+        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.key = host_key(keys / ".guests")
+        self._authorized = host_key(directory / KEY).get_base64()
+        self._doors: dict[str, _Door] = {}
+        self._lock = threading.RLock()
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._waker = socket.socketpair()
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True, name="lab-guests").start()
+
+    def follow(self, farm: Farm) -> None:
+        """Serve the guests of a farm that are on, and those that are switched on from now on."""
+        farm.power_changed.append(self._switched)
+        self._farm = farm
+        with farm.store.lock:
+            for mo in farm.store.of(vim.VirtualMachine):
+                self._switch(mo, on=mo["runtime"].powerState == "poweredOn")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each guest is reached, by the name of its VM."""
+        with self._lock:
+            return {str(d.mo["name"]): f"127.0.0.1:{d.port}" for d in self._doors.values()}
+
+    def known_hosts(self) -> list[str]:
+        """Return the lines of a known_hosts file."""
+        key = f"{self.key.get_name()} {self.key.get_base64()}"
+        with self._lock:
+            return [f"[127.0.0.1]:{door.port} {key}" for door in self._doors.values()]
+
+    def find(self, text: str) -> Machine | None:
+        """Return the guest that is on and has a name or an address."""
+        with self._lock:
+            for door in self._doors.values():
+                if door.guest is None or door.listener is None:
+                    continue
+                machine = door.guest.machine
+                if text == machine.name or any(a == text for nic in machine.nics for a, _ in nic.addresses):
+                    return machine
+        return None
+
+    def close(self) -> None:
+        """Close every port for good."""
+        with self._lock:
+            self._closed = True
+            for door in self._doors.values():
+                self._shut(door)
+                door.reservation.close()
+            self._doors.clear()
+        self._waker.send(b"x")
+
+    def _switched(self, mo: ManagedObject, on: bool) -> None:
+        before = len(self._doors)
+        self._switch(mo, on=on)
+        if len(self._doors) != before:
+            self._changed()
+
+    def _switch(self, mo: ManagedObject, *, on: bool) -> None:
+        with self._lock:
+            door = self._doors.get(mo.moid)
+            if door is None and on and not self._closed and len(self._doors) < MOST and _is_served(mo):
+                door = self._doors[mo.moid] = _Door(mo, _bound())
+            if door is None:
+                return
+            if on and door.listener is None:
+                self._open(door)
+            elif not on:
+                self._shut(door)
+
+    def _open(self, door: _Door) -> None:
+        door.ended = threading.Event()
+        machine = Machine(self._farm, door.mo, self.defects)
+        door.guest = Guest(machine, Shell(machine, self.find, door.ended), self._authorized, self.faults)
+        door.listener = socket.create_server(("127.0.0.1", door.port), backlog=32)
+        door.listener.setblocking(False)
+        self._selector.register(door.listener, selectors.EVENT_READ, door)
+        self._waker.send(b"x")
+
+    def _shut(self, door: _Door) -> None:
+        door.ended.set()
+        listener, door.listener = door.listener, None
+        if listener is not None:
+            self._selector.unregister(listener)
+            listener.close()
+        for transport in tuple(door.transports):
+            threading.Thread(target=transport.close, daemon=True).start()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._wake.recv(64)
+                    continue
+                try:
+                    client, _ = cast(socket.socket, key.fileobj).accept()
+                except OSError:
+                    continue
+                threading.Thread(target=self._serve, args=(key.data, client), daemon=True).start()
+
+    def _serve(self, door: _Door, client: socket.socket) -> None:
+        guest = door.guest
+        if guest is None:
+            client.close()
+            return
+        client.setblocking(True)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = Transport(client)
+        transport.set_log_channel(LOG.name)
+        transport.add_server_key(self.key)
+        door.transports.add(transport)
+        try:
+            transport.start_server(server=session_of(guest))
+            transport.join()
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            LOG.debug("%s: connection ended: %s", guest.name, error)
+        finally:
+            transport.close()
+            door.transports.discard(transport)
+
+
+def _is_served(mo: ManagedObject) -> bool:
+    devices = mo["config"].hardware.device
+    return any(isinstance(d, PVRDMA | SRIOV | vim.vm.device.VirtualPCIPassthrough) for d in devices)
+
+
+def _bound() -> socket.socket:
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    return reservation
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a file in its place in one move: a reader sees the old one or the new one."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, path)

@@ -1,0 +1,182 @@
+"""Shell of a guest: finds the program that a line means, and lets defects of it befall the line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from vsphere_ai.lab.guest import logs, nccl, network, perftest, smi
+from vsphere_ai.lab.guest.machine import Machine
+from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.run import run_words
+
+Find = Callable[[str], Machine | None]
+FLOOD = "x" * (1 << 16)
+_PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
+    "nvidia-smi": smi.main,
+    "rdma": network.rdma,
+    "ibv_devinfo": network.devinfo,
+    "ip": network.ip,
+    "ethtool": network.ethtool,
+    "dmesg": logs.dmesg,
+    "date": logs.date,
+    "hostname": lambda machine, _: Result(0, f"{machine.name}\n"),
+    "true": lambda *_: Result(),
+    "uname": lambda *_: Result(0, "5.15.0-91-generic\n"),
+    "id": lambda *_: Result(0, "uid=0(root) gid=0(root) groups=0(root)\n"),
+    "echo": lambda _, argv: Result(0, " ".join(argv) + "\n"),
+    "sleep": lambda *_: Result(),
+    "mkdir": lambda *_: Result(),
+    "chmod": lambda *_: Result(),
+}
+_QUIET = re.compile(r"\s*(?:[12]?>\s*/dev/null|2>&1|<\s*/dev/null)")
+_WRITES = re.compile(r"(?:cat\s*>>?|tee)\s+(\S+)")
+_SHELLS = ("sh", "bash", "/bin/sh", "/bin/bash")
+
+
+class Shell:
+    """The shell of one guest. `find` returns the guest that has an address or a name, of those that are on."""
+
+    def __init__(self, machine: Machine, find: Find, ended: threading.Event) -> None:
+        self.machine, self.find, self.ended = machine, find, ended
+
+    def wants_input(self, line: str) -> bool:
+        """Return whether a line reads its standard input."""
+        return _WRITES.search(line) is not None
+
+    def run(self, line: str, given: str = "") -> Result:
+        """Run a line and return what it brings; one with a defect that hangs returns when the guest is switched off."""
+        for each in self.machine.defects.of("hang", vm=self.machine.name):
+            if each.text("command") in line:
+                self.ended.wait()
+                return Result(255)
+        for each in self.machine.defects.of("flood", vm=self.machine.name):
+            if each.text("command") in line:
+                return Result(0, FLOOD * 512)
+        return self._line(line, given)
+
+    def _line(self, line: str, given: str) -> Result:
+        quiet = _QUIET.sub("", line)
+        if "/sys/class" in quiet:
+            return Result(0, network.sysfs(self.machine, quiet))
+        written = _WRITES.fullmatch(quiet.strip())
+        if written:
+            self.machine.files[shlex.split(written[1])[0]] = given
+            return Result()
+        try:
+            return run_words(quiet, lambda argv: self._command(argv, given))
+        except ValueError as error:
+            return Result(2, "", f"sh: syntax error: {error}\n")
+
+    def _command(self, argv: list[str], given: str) -> Result:
+        words = list(argv)
+        while words and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0], re.DOTALL):
+            words.pop(0)
+        if not words:
+            return Result()
+        name, rest = words[0].rpartition("/")[2], words[1:]
+        match name:
+            case "timeout":
+                return self._command(_after_options(rest, ("-k", "-s"))[1:], given)
+            case "sudo" | "env" | "nohup" | "setsid":
+                return self._command(_after_options(rest, ("-u",)), given)
+            case "sh" | "bash" if rest:
+                at = next((n for n, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c", word)), None)
+                return self._line(rest[at + 1], given) if at is not None else Result(127, "", "sh: no such file\n")
+            case "tee" if rest:
+                self.machine.files[rest[-1]] = given
+                return Result(0, given)
+            case "cat":
+                return self._cat(rest)
+            case "python3":
+                return self._python(rest)
+            case "mpirun" | "mpiexec":
+                return nccl.mpirun(self.machine, rest, self.find)
+            case "ib_write_bw" | "ib_read_bw":
+                return perftest.main(self.machine, rest, self.find)
+            case "ping":
+                return self._ping(rest)
+            case "ss":
+                return self._listening(rest)
+            case "nc":
+                return self._connect(rest)
+            case "test":
+                return Result(0 if rest[-1] in self.machine.files or rest[-1].startswith("/shared") else 1)
+        if name.removesuffix("_mpi").endswith("_perf"):
+            ranks = int(dict(pairwise(rest)).get("-g", "1"))
+            return nccl.perf(nccl.Run([(self.machine, ranks)], [words[0], *_without(rest, "-g")]))
+        known = _PLAIN.get(name)
+        return known(self.machine, rest) if known else Result(127, "", f"bash: {words[0]}: command not found\n")
+
+    def _cat(self, paths: Sequence[str]) -> Result:
+        out, missing = "", ""
+        for path in paths:
+            if path == "/proc/uptime":
+                out += logs.uptime(self.machine)
+            elif path in self.machine.files:
+                out += self.machine.files[path]
+            else:
+                missing += f"cat: {path}: No such file or directory\n"
+        return Result(1 if missing else 0, out, missing)
+
+    def _python(self, argv: Sequence[str]) -> Result:
+        """Answer a program that asks for the versions of packages, which it names in quotes."""
+        names = re.findall(r"'([a-z0-9-]+)'", " ".join(argv))
+        found = ((name, logs.package(self.machine, name)) for name in dict.fromkeys(names))
+        return Result(0, "".join(f"{name} {version}\n" for name, version in found if version))
+
+    def _ping(self, argv: Sequence[str]) -> Result:
+        """Answer `ping -M do -s BYTES ADDRESS`: a packet passes that fits into the MTU of both ends and the switch."""
+        target = argv[-1] if argv else ""
+        options = dict(pairwise(argv))
+        size = int(options.get("-s", "56")) + 28
+        peer = self.find(target)
+        if peer is None or any(
+            d.text("other", "*") in ("*", peer.name)
+            for d in self.machine.defects.of("unreachable", vm=self.machine.name)
+        ):
+            return Result(1, "", "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
+        own = [n for n in self.machine.nics if options.get("-I", n.name) in (n.name, *(a for a, _ in n.addresses))]
+        theirs = [n for n in peer.nics if any(a == target for a, _ in n.addresses)] or peer.nics[:1]
+        if own and size > max(n.mtu for n in own):
+            return Result(1, "", f"ping: local error: message too long, mtu={max(n.mtu for n in own)}\n")
+        if theirs and size > theirs[0].mtu:
+            return Result(1, "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
+        return Result(0, "1 packets transmitted, 1 received, 0% packet loss, time 0ms\n")
+
+    def _listening(self, _argv: Sequence[str]) -> Result:
+        """Answer `ss -Hltn`: sshd, and what a defect has put there."""
+        ports = [
+            22,
+            *(round(d.number("port", 29500)) for d in self.machine.defects.of("port-taken", vm=self.machine.name)),
+        ]
+        return Result(0, "".join(f"LISTEN 0      128          0.0.0.0:{port}      0.0.0.0:*\n" for port in ports))
+
+    def _connect(self, argv: Sequence[str]) -> Result:
+        peer = self.find(argv[-2]) if len(argv) > 1 else None
+        cut = self.machine.defects.first("unreachable", vm=self.machine.name)
+        if peer is None or (cut is not None and cut.text("other", peer.name) in ("*", peer.name)):
+            return Result(
+                1, "", f"nc: connect to {argv[-2]} port {argv[-1]} (tcp) timed out: Operation now in progress\n"
+            )
+        return Result(1, "", f"nc: connect to {argv[-2]} port {argv[-1]} (tcp) failed: Connection refused\n")
+
+
+def _after_options(argv: Sequence[str], taking: Sequence[str]) -> list[str]:
+    words = list(argv)
+    while words and words[0].startswith("-"):
+        if words.pop(0) in taking and words:
+            words.pop(0)
+    return words
+
+
+def _without(argv: Sequence[str], option: str) -> list[str]:
+    """Return arguments without an option and its value: every GPU counts as a rank."""
+    words = list(argv)
+    if option in words:
+        at = words.index(option)
+        del words[at : at + 2]
+    return words
