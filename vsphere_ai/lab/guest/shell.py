@@ -97,17 +97,12 @@ class Shell:
                 return nccl.mpirun(self.machine, rest, self.find)
             case "ib_write_bw" | "ib_read_bw":
                 return perftest.main(self.machine, rest, self.find)
-            case "ping":
-                return self._ping(rest)
-            case "ss":
-                return self._listening(rest)
-            case "nc":
-                return self._connect(rest)
-            case "test":
-                return Result(0 if rest[-1] in self.machine.files or rest[-1].startswith("/shared") else 1)
         if name.removesuffix("_mpi").endswith("_perf"):
             ranks = int(dict(pairwise(rest)).get("-g", "1"))
             return nccl.perf(nccl.Run([(self.machine, ranks)], [words[0], *_without(rest, "-g")]))
+        here = {"ping": self._ping, "ss": self._listening, "nc": self._connect, "test": self._test}.get(name)
+        if here is not None:
+            return here(rest)
         known = _PLAIN.get(name)
         return known(self.machine, rest) if known else Result(127, "", f"bash: {words[0]}: command not found\n")
 
@@ -127,6 +122,9 @@ class Shell:
         names = re.findall(r"'([a-z0-9-]+)'", " ".join(argv))
         found = ((name, logs.package(self.machine, name)) for name in dict.fromkeys(names))
         return Result(0, "".join(f"{name} {version}\n" for name, version in found if version))
+
+    def _test(self, argv: Sequence[str]) -> Result:
+        return Result(0 if argv and (argv[-1] in self.machine.files or argv[-1].startswith("/shared")) else 1)
 
     def _ping(self, argv: Sequence[str]) -> Result:
         """Answer `ping -M do -s BYTES ADDRESS`: a packet passes that fits into the MTU of both ends and the switch."""
