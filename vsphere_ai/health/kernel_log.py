@@ -1,0 +1,155 @@
+"""Kernel log of a guest or of an ESXi host: lines of NVIDIA's driver and of RDMA NICs as events.
+
+Forms of the lines: leptonai/gpud, NVIDIA/NVSentinel, imbue-ai/cluster-health (as read from Linux guests). The form of
+the same lines in the log of an ESXi host is unverified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+Kind = Literal["xid", "sxid", "off_the_bus", "nic", "pcie"]
+LONGEST_LINE = 4096
+MOST_EVENTS = 10_000
+XID = re.compile(r"NVRM:\s*Xid\s*\((?P<dev>[^)]*)\):\s*(?P<xid>\d+)\b[,:]?\s*(?P<text>.*)")
+SXID = re.compile(r"SXid\s*\(PCI:(?P<dev>[^)]*)\):\s*(?P<sxid>\d+),\s*(?P<sev>Fatal|Non-fatal)[,:]?\s*(?P<text>.*)")
+OFF_THE_BUS = re.compile(r"NVRM:\s*(?:The NVIDIA )?GPU\s*(?P<dev>[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+)")
+FALLEN = "fallen off the bus"
+PLACE = re.compile(r"\(?GPC\s*(?P<gpc>\d+),\s*TPC\s*(?P<tpc>\d+)")
+LINK_WORD = re.compile(r"\((0x[0-9a-fA-F]+)")
+BRACKETED = re.compile(r"^\[\s*(?P<text>[^\]]*)\]\s*")
+ISO = re.compile(r"^(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<zone>Z|[+-]\d\d:?\d\d)?")
+NIC_FATAL = (
+    "Will cause a leak of a command resource",
+    "device's health compromised",
+    "unrecoverable hardware error",
+)
+NIC_NOTES = ("TX timeout", "RX timeout", "NETDEV WATCHDOG", "insufficient slot power", "module high temperature")
+NIC_NOISE = "ACCESS_REG"
+"""A line that reading of counters itself causes."""
+PCIE = "available PCIe bandwidth, limited by"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the log that matters: when (None: the line has no date), which device, and what it says.
+
+    `device` is a PCI address as the line has it, in lower case and without ``PCI:``: in a guest it is virtual. `place`
+    is the part of the GPU (``GPC 0, TPC 1``) where the line names it. `fatal` is of SXids and NICs; that of an XID is
+    in the table.
+    """
+
+    kind: Kind
+    text: str
+    device: str = ""
+    number: int = 0
+    time: datetime | None = None
+    place: str = ""
+    fatal: bool = False
+
+
+def events(lines: Iterable[str], *, boot: datetime | None = None, since: datetime | None = None) -> Iterator[Event]:
+    """Yield the events of a log, at most `MOST_EVENTS`, later than `since` where the line has a time.
+
+    `boot` turns seconds since boot (``[  12.5]``) into a time; without it such lines have none, and are all yielded.
+    """
+    count, waits = 0, False
+    for line in lines:
+        line = line[:LONGEST_LINE].rstrip()
+        found = _event(line, waits)
+        # at probe time the driver spreads the message over three lines, of which the last one names no device
+        waits = "NVRM: The NVIDIA GPU" in line and FALLEN not in line
+        if found is None:
+            continue
+        when = _time(line, boot)
+        if since and when and when < since:
+            continue
+        count += 1
+        if count > MOST_EVENTS:
+            return
+        yield Event(found.kind, found.text, found.device, found.number, when, found.place, found.fatal)
+
+
+def nvlink_code(text: str) -> int | None:
+    """Return the sub-code of an XID 144 to 150: bits 20 to 25 of the first word. The bits changed with driver R575."""
+    found = LINK_WORD.search(text)
+    return int(found[1], 16) >> 20 & 0x3F if found else None
+
+
+def normal(line: str) -> str:
+    """Return a line without what differs from boot to boot: times, addresses, numbers of processes and of devices."""
+    text = BRACKETED.sub("", ISO.sub("", line)).strip()
+    text = re.sub(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", "PCI", text, flags=re.IGNORECASE)
+    text = re.sub(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", "MAC", text, flags=re.IGNORECASE)
+    text = re.sub(r"\b0x[0-9a-f]+\b|\b(?=\w*\d)[0-9a-f]{8,}\b", "HEX", text, flags=re.IGNORECASE)
+    return re.sub(r"\d+", "N", text)
+
+
+def unfamiliar(lines: Iterable[str], learned: frozenset[str]) -> Iterator[str]:
+    """Yield lines whose normal form was not in the log of a healthy VM, each form once."""
+    seen: set[str] = set()
+    for line in lines:
+        form = normal(line[:LONGEST_LINE])
+        if form and form not in learned and form not in seen:
+            seen.add(form)
+            yield line
+
+
+def _event(line: str, waits: bool) -> Event | None:
+    if found := XID.search(line):
+        place = PLACE.search(found["text"])
+        where = f"GPC {place['gpc']}, TPC {place['tpc']}" if place else ""
+        return Event("xid", found["text"].strip(), _device(found["dev"]), int(found["xid"]), place=where)
+    if found := SXID.search(line):
+        fatal = found["sev"] == "Fatal"
+        return Event("sxid", found["text"].strip(), _device(found["dev"]), int(found["sxid"]), fatal=fatal)
+    if FALLEN in line and ("NVRM" in line or waits):
+        found = OFF_THE_BUS.search(line)
+        return Event("off_the_bus", line[line.find("NVRM") :], _device(found["dev"]) if found else "", 79, fatal=True)
+    if PCIE in line:
+        return Event("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
+    if "mlx5_core" in line and NIC_NOISE not in line:
+        words = next((w for w in (*NIC_FATAL, *NIC_NOTES) if w.lower() in line.lower()), "")
+        return Event("nic", words, _nic(line), fatal=words in NIC_FATAL) if words else None
+    if "NETDEV WATCHDOG" in line and "mlx5_core" in line:
+        return Event("nic", "NETDEV WATCHDOG", _nic(line))
+    return None
+
+
+def _device(text: str) -> str:
+    return text.strip().lower().removeprefix("pci:").strip()
+
+
+def _nic(line: str) -> str:
+    found = re.search(r"mlx5_core\s+([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", line)
+    return found[1] if found else ""
+
+
+def _time(line: str, boot: datetime | None) -> datetime | None:
+    if found := ISO.match(line):
+        zone = {"Z": "+00:00", None: "+00:00"}.get(found["zone"], found["zone"])
+        try:
+            return datetime.fromisoformat(found["time"].replace(",", ".").replace(" ", "T") + str(zone))
+        except ValueError:
+            return None
+    bracket = BRACKETED.match(line)
+    if bracket is None:
+        return None
+    try:
+        if boot is not None:
+            return boot + timedelta(seconds=float(bracket["text"]))
+        return datetime.strptime(bracket["text"], "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return _dated(bracket["text"])
+
+
+def _dated(text: str) -> datetime | None:
+    """Return the time of ``dmesg -T``, which is in the guest's zone; guests of a set have UTC."""
+    try:
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return None
