@@ -25,9 +25,7 @@ LINES = [
     ("mlx5_core 0000:3b:00.0: device's health compromised - reached miss count", "nic", "0000:3b:00.0", 0),
     ("pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link", "pcie", "", 0),
 ]  # fmt: skip
-THREE_NVLINK = "kern: NVRM: Xid (PCI:0000:18:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)"
-NVSWITCH = "nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 33 egress non-posted PRIV error"
-LINES = ["NVRM: The NVIDIA GPU 0000:41:00.0", "NVRM: (PCI ID: 10de:20b2) installed in this system has",
+THREE_LINES = ["NVRM: The NVIDIA GPU 0000:41:00.0", "NVRM: (PCI ID: 10de:20b2) installed in this system has",
                "NVRM: fallen off the bus and is not responding to commands."]  # fmt: skip
 NOISE = [
     "mlx5_core 0000:3b:00.0: mlx5_cmd_out_err: ACCESS_REG(0x805) op_mod(0x1) failed, status bad parameter",
@@ -213,6 +211,3 @@ def test_the_order_of_lines_does_not_matter_and_more_is_never_better(drawn, rand
     assert verdicts(shuffled) == usual
     worse = verdicts(found, of("A", 79))
     assert LADDER.index(worse["A"][1]) >= LADDER.index(usual.get("A", ("", "none"))[1])
-    assert xid_rules.without_bursts(found) == xid_rules.without_bursts(shuffled) or len(
-        {e.event.time for e in found}
-    ) < len(found)
