@@ -58,6 +58,8 @@ UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVM
 PASSING = (*UNTOUCHED, *AWAY)
 """Faults that pass by themselves."""
 
+_REFERENCE = re.compile(r"\b[A-Z][A-Za-z]+:[\w-]+")
+"""A reference, as it stands in messages."""
 MADE_ALREADY = ("DuplicateName", "AlreadyExists")
 AS_WANTED = ("InvalidPowerState", "InvalidState")
 """Faults of a call whose target was somewhere else than the call takes it from: maybe where it leads to."""
@@ -155,10 +157,13 @@ class Executor:
                 self._do_surely(step, say)
         except VsphereAiError as error:
             # the API names objects by reference, operators by name
-            whole = rf"{re.escape(step.target.ref)}(?!\d)"  # vm-1 is not the beginning of vm-12
-            error.message = re.sub(whole, lambda _: step.target.name, error.message)
+            error.message = _REFERENCE.sub(lambda found: self._name(found[0], step.target), error.message)
             error.args = (error.message,)
             raise
+
+    def _name(self, ref: str, target: Target) -> str:
+        known = self._context.planned.get(ref)
+        return target.name if ref == target.ref else known.name if known is not None else ref
 
     def _do_surely(self, step: Step, say: Say) -> None:
         """Do a step; when its answer is lost, look what happened, and repeat it only where that cannot do it twice."""

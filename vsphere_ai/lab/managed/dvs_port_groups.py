@@ -96,6 +96,29 @@ def reconfigure(call: Call, spec: Any) -> Any:
     return farm.tasks.start(mo, "reconfigure", work)
 
 
+@changes(PORTGROUP, "Destroy_Task", "DVPortgroup.Delete")
+def destroy(call: Call) -> Any:
+    """Remove a port group that nothing is connected to."""
+    farm, mo = call.farm, call.mo
+
+    def work(_task: Task) -> None:
+        dvs, folder = mo.extra["dvs"], farm.store.get(mo["parent"])
+        if mo.extra["uplink"] or any(key in dvs_ports.in_use(farm, dvs) for key in mo["portKeys"]):
+            raise vim.fault.ResourceInUse(name=mo["name"], msg=f"The resource '{mo['name']}' is in use.")
+        farm.record(mo, "Destroy_Task", switch=str(dvs["name"]))
+        for owner, prop in (
+            (dvs, "portgroup"),
+            (folder, "childEntity"),
+            *((farm.store.get(h), "network") for h in mo["host"]),
+        ):
+            farm.store.set(owner, **{prop: [ref for ref in owner[prop] if ref != mo.ref]})
+        farm.named.pop(f"portgroup:{mo['name']}")
+        farm.store.delete(mo)
+        publish(farm)
+
+    return farm.tasks.start(mo, "destroy", work)
+
+
 def _own(config: Any, spec: Any) -> None:
     """Write into a configuration what a spec sets of the group itself."""
     for name in ("description", "autoExpand", "portNameFormat", "vmVnicNetworkResourcePoolKey"):
