@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 from honesty.boards import Board
 
-FAST = {"boot_seconds": 0.15, "task_seconds": 0.005, "shutdown_seconds": 0.05, "vmotion_seconds": 0.02}
+FAST = {"boot_seconds": 0.15, "task_seconds": 0.005, "shutdown_seconds": 0.05, "vmotion_seconds": 0.02,
+        "guest_seconds": 0.1}  # fmt: skip
 VERSIONS = {"7.0.2": ("17867351", "17958471"), "8.0.2": ("22380479", "22617221")}
 """Release of a farm -> builds of ESXi and vCenter."""
 SLOTS = ("0000:3b:00.0", "0000:86:00.0", "0000:af:00.0")
@@ -86,6 +87,14 @@ class Case:
     rules: list[dict[str, Any]] = field(default_factory=list)
     strikes: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Any] = field(default_factory=list)
+    sets: list[dict[str, Any]] = field(default_factory=list)
+    """Plays that make VMs, each alone on its farm: no other play is there then."""
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+    """What they were before: applied to the farm before anything else."""
+    pools: dict[str, Any] = field(default_factory=dict)
+    destroyed: int = 0
+    """How many VMs the plays destroy."""
+    datastores: list[dict[str, Any]] = field(default_factory=list)
 
     def host(self, name: str) -> Host:
         """The host of that name."""
@@ -122,25 +131,34 @@ class Case:
                 {"name": "dvs-rdma", "mtu": 9000, "uplinks": 1, "port_groups": [{"name": "dvpg-rdma", "vlan": 100}]},
                 {"name": "dvs-lan", "uplinks": 2, "port_groups": [{"name": "dvpg-lan"}, {"name": "dvpg-data"}]},
             ],
+            **({"datastores": self.datastores} if self.datastores else {}),
             "hosts": [_host(h, self.release, esxi) for h in self.hosts],
             "vms": [_vm(v) for v in self.vms],
         }
 
     def playbook(self) -> list[dict[str, Any]]:
         """The plays."""
-        return [{p.of: ",".join(p.names), **p.body} for p in self.plays]
+        return [*({p.of: ",".join(p.names), **p.body} for p in self.plays), *self.sets]
 
     def write(self, folder: Path) -> None:
         """Write scenario, playbook and rules of faults.
 
         `setup.json` holds what differs from an inventory that is in order, and what is done to the farm before.
         """
-        setup = {"ssh": self.ssh, "host keys": self.keys, "vcenter": self.vcenter, "before": self.before}
+        setup = {
+            "pools": self.pools,
+            "ssh": self.ssh,
+            "host keys": self.keys,
+            "vcenter": self.vcenter,
+            "before": self.before,
+        }
         (folder / "setup.json").write_text(json.dumps(setup, indent=1), encoding="utf-8")
         text = yaml.safe_dump(self.scenario(), sort_keys=False, width=120)
         (folder / "scenario.yml").write_text(text, encoding="utf-8")
         text = yaml.safe_dump(self.playbook(), sort_keys=False, width=120)
         (folder / "playbook.yml").write_text(text, encoding="utf-8")
+        if self.earlier:
+            (folder / "earlier.yml").write_text(yaml.safe_dump(self.earlier, sort_keys=False), encoding="utf-8")
         for name, rules in (("faults.yml", self.rules), ("strikes.yml", self.strikes)):
             if rules:
                 (folder / name).write_text("".join(f"- {json.dumps(r)}\n" for r in rules), encoding="utf-8")
@@ -161,6 +179,7 @@ class Case:
             found["ssh"] = {**ssh, **self.ssh, "addresses": addresses}
         else:
             del found["ssh"]
+        found |= {"pools": self.pools} if self.pools else {}
         path = folder / "inventory.yml"
         path.write_text(json.dumps(found, indent=1), encoding="utf-8")  # JSON is YAML, and quotes its strings
         return path

@@ -47,8 +47,8 @@ def case(seed: int, number: int, draw: Draw = drawing.draw) -> Case:
 
 def _struck(rng: random.Random, draw: Draw, name: str) -> Case:
     """Return a case in whose run that strike has something to strike."""
-    made = draw(rng)
-    while not STRIKES[name].met(made):
+    strike, made = STRIKES[name], draw(rng)
+    while not (strike.into(made, rng) if strike.into else strike.met(made)):
         made = draw(rng)
     return strikes.into(made, (name,))
 

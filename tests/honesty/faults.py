@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from honesty import needs
 from honesty.case import Case, Host, Play, Vm
@@ -26,12 +26,17 @@ class Fault:
     over_ssh: bool = False
     about: str = ""
 
+    of_sets: bool = False
+    """It is about VMs that a play makes: it makes the case anew, and there is no other fault beside it."""
+
     def into(self, case: Case, rng: random.Random) -> bool:
         """Bring it into a case; whether there was a place for it."""
+        if case.sets or (self.of_sets and case.faults):
+            return False
         about = self.put(case, rng)
         if about is None:
             return False
-        case.faults.append(Fault(self.name, self.put, self.spoils, self.over_ssh, about))
+        case.faults.append(replace(self, about=about))
         return True
 
     def hidden(self, case: Case) -> bool:
@@ -44,11 +49,11 @@ class Fault:
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, spoils: Callable[[Case, str], bool], *, over_ssh: bool = False):
+def fault(name: str, spoils: Callable[[Case, str], bool], *, over_ssh: bool = False, of_sets: bool = False):
     """Make a fault of the function that brings it into a case."""
 
     def made(put):
-        FAULTS[name] = Fault(name, put, spoils, over_ssh)
+        FAULTS[name] = Fault(name, put, spoils, over_ssh, of_sets=of_sets)
         return put
 
     return made

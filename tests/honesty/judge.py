@@ -19,7 +19,11 @@ from honesty.case import Case
 from pyVmomi import vmodl
 from reliability import harness
 
+from vsphere_ai.model.vm_sets import Mark
+
 SSH_SERVICE = ("StartService", "StopService")
+LOCKS = ("CreateFolder", "Rename_Task")
+"""Calls of the lock in vCenter, whose folders are destroyed, too."""
 REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
 DISRUPTS = ("ShutdownGuest", "PowerOffVM_Task", "EnterMaintenanceMode_Task", *REBOOTS)
 RULE = re.compile(r"\[([a-z_]+\.[a-z-]+)\]")
@@ -97,6 +101,11 @@ class Trial:
 
     def run(self) -> None:
         """Prepare the farm, plan, apply, judge."""
+        if self.case.earlier:
+            ended = self._say("apply", "--yes", playbook="earlier.yml")
+            if ended.code:
+                raise RuntimeError(f"what was there before could not be made:\n{ended.text}")
+            self.lab.post("/lab/ledger/clear")
         prepare(self.case, self.lab)
         self.lab.mark()
         if self.case.rules:
@@ -105,7 +114,8 @@ class Trial:
         if self.case.strikes:
             self.lab.set_faults([*self.case.rules, *self.case.strikes], seed=1)
         known = len(self._ledger())
-        self.verdict.applied = self._say("apply", "--yes").code
+        counted = ("--destroy", str(self.case.destroyed)) if self.case.destroyed else ()
+        self.verdict.applied = self._say("apply", "--yes", *counted).code
         self.verdict.struck = len(self.lab.get("/lab/faults")["fired"]) if self.case.strikes else 0
         if self.verdict.applied == 0:
             self._after_success()
@@ -119,7 +129,20 @@ class Trial:
         if touched := sorted(f"{e['call']} of {e['object']}" for e in self._ledger()
                              if e["object"] in agents and e["call"] in TOUCHES):  # fmt: skip
             self._wrong(f"agent VMs are vCenter's, and there was {', '.join(touched)}")
+        self._whole()
         self._agree()
+
+    def _whole(self) -> None:
+        """No VM of a set is there twice or with the address of another one; no other VM was touched."""
+        if not self.case.sets:
+            return
+        there = [v for v in self.lab.get("/lab/farm")["vms"] if Mark.read(v["extra_config"])]
+        used = [a for v in there for n in Mark.read(v["extra_config"]).nics for a in n.addresses]
+        if len({v["name"] for v in there}) < len(there) or len(set(used)) < len(used):
+            self._wrong(f"a VM or an address twice: {[v['name'] for v in there]}, {used}")
+        others = {v.name for v in self.case.vms}
+        if touched := sorted(f"{e['call']} of {e['object']}" for e in self._ledger() if e["object"] in others):
+            self._wrong(f"VMs that are in no set, and there was {', '.join(touched)}")
 
     def _plan(self) -> None:
         known = len(self._ledger())
@@ -134,6 +157,7 @@ class Trial:
 
     def _unchanged(self, command: str, known: int, allowed: tuple[str, ...]) -> None:
         """Nothing was changed; SSH may have been started, and is as it was."""
+        allowed = (*allowed, *LOCKS) if self.case.sets else allowed
         changed = [f"{e['call']} of {e['object']}" for e in self._ledger()[known:] if e["call"] not in allowed]
         if changed or self._violated("services"):
             self._wrong(f"{command} changed the farm: {', '.join(changed) or self._violated('services')}")
@@ -203,8 +227,8 @@ class Trial:
     def _wrong(self, text: str) -> None:
         self.verdict.wrong.append(text)
 
-    def _say(self, command: str, *options: str):
-        argv = [command, "-i", str(self.inventory), str(self.here / "playbook.yml"), *options]
+    def _say(self, command: str, *options: str, playbook: str = "playbook.yml"):
+        argv = [command, "-i", str(self.inventory), str(self.here / playbook), *options]
         try:
             ended = self.tool(*argv, spec=SPEC)
         except AssertionError as error:

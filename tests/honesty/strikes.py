@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from honesty import needs
+from honesty import needs, sets
 from honesty.case import Case
 
 
@@ -19,6 +19,8 @@ class Strike:
     met: Callable[[Case], bool]
     in_vain: bool = False
     """Whether the run waits for a host or a guest until its time is over."""
+    into: Callable[[Case, random.Random], bool] | None = None
+    """Makes a case anew in whose run it has something to strike; no other strike is beside it then."""
 
 
 def window(case: Case) -> bool:
@@ -128,6 +130,42 @@ STRIKES: dict[str, Strike] = {
     "slow": Strike({"on": "any", "probability": 0.1, "do": {"delay": "100ms"}}, window),
 }
 
+CLONE = {"on": "CloneVM_Task", "nth": 1}
+RULES = {"on": "ReconfigureComputeResource_Task", "nth": 1}
+DESTROY = {"on": "Destroy_Task", "target": "trn-*", "nth": 1}
+
+
+def grows(case: Case, rng: random.Random) -> bool:
+    """Let the case be a set that is made, with rules."""
+    return sets.make(case, rng, rules=True) is not None
+
+
+def shrinks(case: Case, rng: random.Random) -> bool:
+    """Let the case be a set that has one VM less than before."""
+    return sets.shrinking(case, rng) is not None
+
+
+def of_set(rule: dict[str, Any], into: Callable[[Case, random.Random], bool] = grows) -> Strike:
+    """Return a strike in the run of a set."""
+    return Strike(rule, lambda case: bool(case.sets), into=into)
+
+
+STRIKES |= {
+    "a clone fails": of_set({**CLONE, "do": {"task-fails": "NoDiskSpace"}}),
+    "a clone's reply is lost": of_set({**CLONE, "do": "lost-reply"}),
+    "a clone's task is gone": of_set({**CLONE, "do": "task-gone"}),
+    "a clone lands elsewhere": of_set({**CLONE, "do": "clone-elsewhere"}),
+    "leases are refused": of_set({"on": "SetField", "nth": 1, "do": {"fault": "InvalidState"}}),
+    "leases are lost": of_set({"on": "SetField", "nth": 2, "do": "lost-reply"}),
+    "rules are refused": of_set({**RULES, "do": {"task-fails": "InvalidState"}}),
+    "rules are gone": of_set({**RULES, "do": "task-gone"}),
+    "a new VM does not power on": of_set({"on": "PowerOnVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}),
+    "an address is taken": of_set({"on": "PowerOnVM_Task", "nth": 1, "do": "address-taken"}),
+    "a gateway is silent": of_set({"on": "PowerOnVM_Task", "nth": 1, "do": "gateway-silent"}),
+    "a destruction fails": of_set({**DESTROY, "do": {"task-fails": "InvalidState"}}, shrinks),
+    "a destruction's reply is lost": of_set({**DESTROY, "do": "lost-reply"}, shrinks),
+}
+
 
 def into(case: Case, names: tuple[str, ...]) -> Case:
     """Let these things happen during the run of a case."""
@@ -143,4 +181,4 @@ def into(case: Case, names: tuple[str, ...]) -> Case:
 
 def drawn(rng: random.Random) -> tuple[str, ...]:
     """One or two things that may happen."""
-    return tuple(rng.sample(sorted(STRIKES), rng.choice((1, 1, 2))))
+    return tuple(rng.sample(sorted(n for n, s in STRIKES.items() if s.into is None), rng.choice((1, 1, 2))))

@@ -96,11 +96,12 @@ def disk(thin, gb=40, key=2000):
         (False, 80, None, set()),
         (False, 79, None, {"no-space"}),
         (False, 80, 41, {"no-space"}),
-        (True, 1, None, set()),
+        (True, 20, None, set()),
+        (True, 19, None, {"no-space"}),
         (False, 500, 39, {"disk-shrinks"}),
     ],
 )
-def test_thick_disks_of_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
+def test_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
     place = Place(source="VirtualMachine:vm-1", datastore="Datastore:datastore-1")
     known = {
         f"VirtualMachine:{i}": Member("train", i, f"VirtualMachine:{i}", f"t{i}", str(i), place=place) for i in (1, 2)
@@ -108,7 +109,14 @@ def test_thick_disks_of_all_new_vms_need_their_space(thin, free_gb, disk_gb, rul
     farm = Estate(
         About("vCenter", "7.0.2", "1", "7.0.2.0", "i"),
         {
-            "VirtualMachine:vm-1": Facts("VirtualMachine:vm-1", {"name": "u", "config.hardware.device": (disk(thin),)}),
+            "VirtualMachine:vm-1": Facts(
+                "VirtualMachine:vm-1",
+                {
+                    "name": "u",
+                    "config.hardware.device": (disk(thin),),
+                    "storage.perDatastoreUsage": ({"committed": 10 << 30},) if thin else (),
+                },
+            ),
             "Datastore:datastore-1": Facts(
                 "Datastore:datastore-1", {"name": "ds", "summary": {"freeSpace": free_gb << 30}}
             ),

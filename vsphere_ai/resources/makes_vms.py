@@ -77,8 +77,10 @@ OUTLINES: Mapping[str, tuple[str, ...]] = {
     "ComputeResource": ("resourcePool",),
 }
 """What is read of every object where a playbook makes VMs."""
+USAGE = "storage.perDatastoreUsage"
+"""What a VM takes of each datastore."""
 DETAILS: Mapping[str, tuple[str, ...]] = {
-    "VirtualMachine": (*image.PATHS, "config.instanceUuid", "datastore", "guest.net", "resourcePool"),
+    "VirtualMachine": (*image.PATHS, "config.instanceUuid", "datastore", "guest.net", "resourcePool", USAGE),
 }
 """What is read besides of the VMs that are looked at closely."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Fault, Member, members_of
+from vsphere_ai.resources.makes_vms import USAGE
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 DEVICES = "config.hardware.device"
@@ -56,21 +58,32 @@ def _shrinks(have: int, wanted: int) -> Fault:
 
 
 def _space(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
-    """Compare what the thick disks of all new members of the set take with what is free on their datastore."""
+    """Compare what all new members of sets take on the datastore of this one with what is free there."""
     store = _datastore(member, view.estate)
     free = (store.get("summary") or {}).get("freeSpace") if store else None
     if store is None or free is None or state.linked:
         return
-    source = disks(view.estate.get(member.place.source))
-    thick = [d for d in source if not (d.get("backing") or {}).get("thinProvisioned")]
-    sizes = [int(d.get("capacityInKB") or 0) * 1024 for d in thick]
-    if state.disk_gb and thick[:1] == list(source[:1]) and sizes:
-        sizes[0] = max(sizes[0], state.disk_gb * GB)
-    new = [m for m in members_of(view.estate) if m.set == member.set and not m.exists and not m.leaving]
-    needed = sum(sizes) * len(new)
+    new = [m for m in members_of(view.estate) if not m.exists and not m.leaving]
+    needed = count = 0
+    for name, number in Counter(m.set for m in new).items():
+        one = member if name == member.set else next(m for m in new if m.set == name)
+        said = state if one is member else view.stated.get((one.ref, "vm_set"))
+        if _datastore(one, view.estate) is store and isinstance(said, VmSetFields) and not said.linked:
+            count, needed = count + number, needed + number * _bytes(said, view.estate.get(one.place.source))
     if needed > int(free):
-        message = f"{len(new)} new VMs take {needed // GB} GB on {store.name}, which has {int(free) // GB} GB free"
+        message = f"{count} new VMs take {needed // GB} GB on {store.name}, which has {int(free) // GB} GB free"
         yield Fault("no-space", message, "free space there, choose another datastore, or take linked clones")
+
+
+def _bytes(state: VmSetFields, source: Facts | None) -> int:
+    """Return what a full clone takes: its thick disks whole, and of the others as much as the source has written."""
+    own = disks(source)
+    thick = [d for d in own if not (d.get("backing") or {}).get("thinProvisioned")]
+    sizes = [int(d.get("capacityInKB") or 0) * 1024 for d in thick]
+    if state.disk_gb and thick[:1] == list(own[:1]) and sizes:
+        sizes[0] = max(sizes[0], state.disk_gb * GB)
+    usage: Sequence[Mapping[str, Any]] = (source.get(USAGE) if source else None) or ()
+    return max(sum(sizes), sum(int(each.get("committed") or 0) for each in usage))
 
 
 def _datastore(member: Member, estate: Estate) -> Facts | None:

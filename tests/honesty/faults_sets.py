@@ -1,0 +1,175 @@
+"""What can be wrong with a set of VMs: its source, its places, its addresses, its rules, and the rights to make it.
+
+Sources: vSphere Web Services API reference (CloneVM_Task, VirtualMachineCloneSpec, ClusterRuleInfo).
+"""
+
+from __future__ import annotations
+
+from honesty import sets
+from honesty.case import Case, Vm
+from honesty.faults import always, fault
+
+RIGHTS = (
+    "VirtualMachine.Provisioning.DeployTemplate",
+    "VirtualMachine.Inventory.CreateFromExisting",
+    "Resource.AssignVMToPool",
+    "Datastore.AllocateSpace",
+    "Network.Assign",
+    "VirtualMachine.Config.AddRemoveDevice",
+    "VirtualMachine.Config.AdvancedConfig",
+    "VirtualMachine.Interact.PowerOn",
+    "Global.SetCustomField",
+    "Global.ManageCustomFields",
+)
+"""Privileges that a set of VMs takes while it is made."""
+
+
+def never(_case: Case, _about: str) -> bool:
+    """Nothing is wrong."""
+    return False
+
+
+def of_sets(name: str, spoils=always):
+    """Make a fault of a function that changes the one play of a case."""
+
+    def made(change):
+        def put(case, rng):
+            play = sets.make(case, rng)
+            return None if play is None else change(case, rng, play)
+
+        fault(name, spoils, of_sets=True)(put)
+        return change
+
+    return made
+
+
+@of_sets("a set of VMs", never)
+def _set(_case, _rng, play):
+    return play["vms"]
+
+
+@of_sets("a name that another VM has")
+def _name(case, _rng, _play):
+    case.vms.append(Vm("trn-01", case.vms[-1].host, on=False, more={"folder": "ai"}))
+    return "trn-01"
+
+
+@of_sets("a source that is not there")
+def _source(_case, _rng, play):
+    play["vm_set"]["source"] = "another"
+    return "another"
+
+
+@of_sets("a source that runs")
+def _runs(case, _rng, _play):
+    image = case.vm(sets.IMAGE)
+    image.on, image.more = True, {}
+    return image.name
+
+
+@of_sets("a snapshot that is not there")
+def _snapshot(_case, _rng, play):
+    play["vm_set"]["snapshot"] = "before"
+    return "before"
+
+
+@of_sets("a linked clone with a larger disk")
+def _linked(_case, _rng, play):
+    play["vm_set"] |= {"linked": True, "disk_gb": 400}
+    return sets.IMAGE
+
+
+@of_sets("a port group that is not there")
+def _group(_case, _rng, play):
+    play["vm_set"]["nics"][-1]["port_group"] = "dvpg-gone"
+    return "dvpg-gone"
+
+
+@of_sets("an MTU above that of the switch")
+def _mtu(_case, _rng, play):
+    play["vm_set"]["nics"][-1]["mtu"] = 9000
+    return "mtu"
+
+
+@of_sets("a pool without room")
+def _pool(case, _rng, play):
+    for pool in case.pools.values():
+        pool["ranges"] = [pool["ranges"][0].partition("-")[0]]
+    play["vms"] = sets.names(2)
+    return play["vms"]
+
+
+@of_sets("a datastore without room for one")
+def _space(case, _rng, play):
+    return _store(case, play, free=10)
+
+
+@of_sets("a datastore with room for one of three")
+def _less_space(case, _rng, play):
+    play["vms"] = sets.names(sets.MANY)
+    for number, pool in enumerate(case.pools.values(), 60):
+        pool["ranges"] = [f"10.{number}.0.11-10.{number}.0.20"]
+    return _store(case, play, free=30)
+
+
+def _store(case, play, *, free):
+    case.datastores = [{"name": sets.STORE, "capacity_gb": 500, "free_gb": free}]
+    case.vm(sets.IMAGE).more |= {"datastore": sets.STORE, "disk_gb": 40, "disk_used_gb": 20}
+    play["vm_set"]["datastore"] = sets.STORE
+    return sets.STORE
+
+
+@of_sets("more VMs than hosts, always apart")
+def _apart(case, _rng, play):
+    body = play["vm_set"]
+    many = 1 + sum(h.cluster == body["cluster"] for h in case.hosts)
+    play["vms"] = sets.names(many)
+    case.drs[body["cluster"]] = "fullyAutomated"
+    for number, pool in enumerate(case.pools.values(), 60):
+        pool["ranges"] = [f"10.{number}.0.11-10.{number}.0.30"]
+    body["placement"] = {"anti_affinity": "must"}
+    return play["vms"]
+
+
+@of_sets("rules without DRS")
+def _no_drs(case, _rng, play):
+    body = play["vm_set"]
+    case.drs[body["cluster"]] = "off"
+    body["placement"] = {"anti_affinity": "should"}
+    return body["cluster"]
+
+
+@of_sets("hosts that are not there")
+def _no_hosts(case, _rng, play):
+    case.drs[play["vm_set"]["cluster"]] = "fullyAutomated"
+    play["vm_set"]["placement"] = {"hosts": ["gone*"]}
+    return "gone*"
+
+
+@of_sets("a right of sets that is missing")
+def _right(case, rng, _play):
+    case.denied.append(rng.choice(RIGHTS))
+    return case.denied[-1]
+
+
+@fault("the right to change a cluster is missing", always, of_sets=True)
+def _cluster(case, rng):
+    if sets.make(case, rng, rules=True) is None:
+        return None
+    case.denied.append("Host.Inventory.EditCluster")
+    return case.denied[-1]
+
+
+@fault("a set that shrinks", never, of_sets=True)
+def _shrinks(case, rng):
+    play = sets.shrinking(case, rng)
+    return play and play["vms"]
+
+
+@fault("a VM of a set that nobody may delete", always, of_sets=True)
+def _undeletable(case, rng):
+    play = sets.shrinking(case, rng)
+    if play is None:
+        return None
+    case.denied.append("VirtualMachine.Inventory.Delete")
+    return play["vms"]
