@@ -92,3 +92,11 @@ def test_a_password_that_is_not_there_stops_the_apply_before_it_begins(sets, cli
 def test_a_user_who_could_not_log_in_is_refused(sets, cli):
     assert sets("plan", cli.file(users(play("train-01", nics=1), "sudo: true"))) != 0
     assert "log in" in cli.err
+
+
+def test_a_hash_that_a_run_could_not_remove_ends_the_run(sets, cli, monkeypatch):
+    monkeypatch.setenv("OPS_PASSWORD", WORD)
+    playbook = cli.file(users(play("train-01", nics=1), "password: 'env:OPS_PASSWORD'"))
+    sets.lab.set_faults("- {on: ReconfigVM_Task, target: train-01, nth: 1, do: {fault: RuntimeFault}}")
+    assert sets("apply", playbook, "--yes", "--format", "json") == 1
+    assert {target for target, _ in cli.failed} == {"train-01"}

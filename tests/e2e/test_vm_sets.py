@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from support.vm_sets import FULL, play
 
+from vsphere_ai.guests.ready import READY
+
 pytestmark = pytest.mark.lab
 
 
@@ -101,3 +103,20 @@ def test_the_first_disk_grows_with_the_clone_and_in_place(sets):
 )
 def test_disks_and_mtus_are_checked_before(sets, fields, rule):
     assert rule in sets.refused(play("train-01", nics=1, **fields))
+
+
+def test_a_guest_says_again_that_it_is_ready_when_vcenter_has_forgotten_it(sets, cli, new_client):
+    text = play("train-[01:02]", nics=1)
+    sets.applied(text)
+    sets.lab.set_faults("- {on: PowerOnVM_Task, target: train-01, nth: 1, do: guestinfo-lost}")
+    client = new_client(sets.lab)
+    vm = client.vm("train-01")
+
+    def said():
+        return {o.key for o in vm.config.extraConfig if o.key == READY}
+
+    client.wait(vm.PowerOffVM_Task())
+    client.wait(vm.PowerOnVM_Task())
+    client.until(said)
+    assert sets("plan", cli.file(text), "--detailed-exitcode") == 0, cli.out
+    assert len(sets.ledger("train-01", "CloneVM_Task")) == 1

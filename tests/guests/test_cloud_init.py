@@ -14,6 +14,7 @@ import yaml
 
 from vsphere_ai.guests import cloud_init
 from vsphere_ai.guests.cloud_init import (
+    EACH_BOOT,
     MOST_BYTES,
     MOST_SETTINGS,
     Guest,
@@ -61,8 +62,10 @@ def test_the_user_data_have_keys_and_no_password_and_end_with_the_word_that_all_
         }
     ]
     assert found["ssh_pwauth"] is False
-    assert found["runcmd"] == [["sh", "/var/lib/vsphere-ai/ready.sh"]]
-    assert {each["path"] for each in found["write_files"]} > {"/var/lib/vsphere-ai/ready.sh"}
+    *files, last = found["write_files"]
+    assert "/var/lib/vsphere-ai/ready.sh" in {each["path"] for each in files}
+    assert (last["path"], last["permissions"]) == (EACH_BOOT, "0755")
+    assert last["content"] == "#!/bin/sh\nexec sh /var/lib/vsphere-ai/ready.sh\n"
     assert "passwd" not in text.replace("lock_passwd", "").replace("ssh_pwauth", "")
 
 

@@ -259,7 +259,7 @@ def test_the_command_is_posix_shell_and_the_probe_runs_on_old_interpreters():
 
 def test_the_programs_are_given_with_their_parameters():
     files = {os.path.basename(each["path"]): each["content"] for each in yaml.safe_load(userdata(GUEST))["write_files"]}
-    assert set(files) == {"nics.json", "ready.sh", "probe.py"}
+    assert set(files) == {"nics.json", "ready.sh", "probe.py", "vsphere-ai-ready.sh"}
     found = json.loads(files["nics.json"])
     assert found["generation"] == 7
     assert [(nic["mac"], nic["table"]) for nic in found["nics"]] == [(MGMT, None), (RAIL, 101), (NICS[2].mac, 102)]

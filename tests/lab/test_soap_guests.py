@@ -189,3 +189,36 @@ def test_an_address_that_another_vm_has_is_a_conflict_with_its_nic(soap):
     assert found["addresses"] == {"10.9.0.5": f"conflict {first}"}
     assert found["gateways"]["10.9.0.1"].startswith("not probed: ")
     assert "10.9.0.5" not in [a.ipAddress for a in second.guest.net[0].ipConfig.ipAddress], "it is taken off"
+
+
+@pytest.mark.parametrize(("permissions", "again"), [("0755", True), ("0644", False)], ids=["script", "not executable"])
+def test_what_a_guest_said_may_be_lost_and_a_script_for_each_boot_says_it_again(soap, permissions, again):
+    vm = clone(soap, "new-01")
+    mac = cards(vm)[0].macAddress
+    nics = [{"name": "rail1", "mac": mac, "table": None, "addresses": ["10.9.0.5/24"], "gateways": []}]
+    files = [
+        {"path": "/x/nics.json", "content": json.dumps({"generation": 4, "nics": nics})},
+        {"path": "/x/ready.sh", "content": "#!/bin/sh"},
+        {
+            "path": "/var/lib/cloud/scripts/per-boot/ready.sh",
+            "content": "#!/bin/sh\nexec sh /x/ready.sh\n",
+            "permissions": permissions,
+        },
+    ]
+    userdata = {"write_files": files, "runcmd": [["vmware-rpctool", "info-set guestinfo.done 7"]]}
+    ethernets = {"rail1": {"match": {"macaddress": mac}, "addresses": ["10.9.0.5/24"]}}
+    metadata = {"instance-id": "i-1", "redact": ["userdata"], "network": {"version": 2, "ethernets": ethernets}}
+    settings = {"guestinfo.metadata": json.dumps(metadata), "guestinfo.userdata": json.dumps(userdata)}
+    reconfigure(soap, vm, extraConfig=[option(k, v) for k, v in settings.items()])
+    up(soap, vm)
+    first = settings_of(vm)
+    assert ("guestinfo.vsphere-ai.ready" in first) is again
+    assert (first["guestinfo.done"], first["guestinfo.userdata"]) == ("7", "---")
+
+    soap.lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": "guestinfo-lost"}])
+    soap.wait(vm.PowerOffVM_Task())
+    soap.wait(vm.PowerOn())
+    soap.until(lambda: settings_of(vm)["guestinfo.userdata"] == "---")  # it was back, and is redacted again
+    found = settings_of(vm)
+    assert ("guestinfo.vsphere-ai.ready" in found) is again
+    assert "guestinfo.done" not in found, "commands of an instance run once"

@@ -7,10 +7,14 @@ from pydantic import ValidationError
 from support.vm_sets import FARM as FARM
 from support.vm_sets import KEY, play
 
+from vsphere_ai.guests import cloud_init
+from vsphere_ai.guests.netplan import GuestNic
+from vsphere_ai.guests.ready import READY
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Member, MemberNic, Place
+from vsphere_ai.model.vm_sets import Member, MemberNic, Place, options_of
 from vsphere_ai.resources.vm_set import VmSet
+from vsphere_ai.resources.vm_set.clone import is_ready
 from vsphere_ai.resources.vm_set.disks import disk_problems
 from vsphere_ai.resources.vm_set.linux_prep import slots_of
 
@@ -126,3 +130,14 @@ def test_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
     state = VmSet(name="train", source="u", disk_gb=disk_gb)
     found = disk_problems(state, known["VirtualMachine:1"], View(farm))
     assert {f.rule for f in found} == rules
+
+
+@pytest.mark.parametrize("with_hash", [False, True])
+def test_a_vm_whose_settings_hold_a_hash_is_not_ready(with_hash):
+    user = cloud_init.User("ops", (KEY,), has_password=True)
+    guest = cloud_init.Guest("t1", "i", (GuestNic("a", "00:50:56:00:00:01", ("10.0.0.5/24",), primary=True),), (user,))
+    settings = cloud_init.extra_config(guest)
+    settings = cloud_init.with_passwords(settings, {"ops": "$6$x$y"}) if with_hash else settings
+    settings |= {READY: '{"generation":1,"not_probed":"x"}'}
+    facts = Facts("VirtualMachine:vm-1", {"config.extraConfig": options_of(settings)})
+    assert is_ready(facts, 1) is not with_hash

@@ -43,6 +43,8 @@ PASSWORD = "hashed_passwd"  # noqa: S105 - the name of a field
 LEFT = "guest.password-left"
 FOLDER = "/var/lib/vsphere-ai"
 """Folder in the guest: the NICs as JSON, the probe, and the command that runs it."""
+EACH_BOOT = "/var/lib/cloud/scripts/per-boot/vsphere-ai-ready.sh"
+"""Script that cloud-init runs in its final stage, at the first boot and at each later one (scripts-per-boot)."""
 
 _HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*")
@@ -121,7 +123,7 @@ def metadata(guest: Guest) -> dict[str, object]:
 
 
 def userdata(guest: Guest) -> str:
-    """Return the user data: accounts with their keys, and the command that reports that all of it was done."""
+    """Return the user data: accounts with their keys, and the script that reports at each boot that all is done."""
     contents = {"nics.json": _nics(guest)} | {name: _shipped(file) for name, file in _FILES.items()}
     words = json.dumps({
         "users": [
@@ -135,8 +137,10 @@ def userdata(guest: Guest) -> str:
             for user in guest.users
         ],
         "ssh_pwauth": False,
-        "write_files": [{"path": f"{FOLDER}/{name}", "content": text} for name, text in contents.items()],
-        "runcmd": [["sh", f"{FOLDER}/ready.sh"]],
+        "write_files": [
+            *({"path": f"{FOLDER}/{name}", "content": text} for name, text in contents.items()),
+            {"path": EACH_BOOT, "content": f"#!/bin/sh\nexec sh {FOLDER}/ready.sh\n", "permissions": "0755"},
+        ],
     }, ensure_ascii=False)  # fmt: skip
     # JSON is YAML, but for JSON's escapes of characters beyond U+FFFF
     return f"{HEAD}{words}\n"

@@ -1,4 +1,4 @@
-"""Ready key: what a guest writes at the end of its first boot, and what of it stands against its use."""
+"""Ready key: what a guest writes at the end of each boot, and what of it stands against its use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vsphere_ai.guests.netplan import GuestNic, tables
 from vsphere_ai.model.state import Problem, Target
 
 READY = "guestinfo.vsphere-ai.ready"
-"""Key that the guest writes when cloud-init has ended."""
+"""Key that the guest writes when cloud-init has ended, at each boot: what a guest writes may be lost when it is off."""
 
 _MAC = r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
 _RESULT = re.compile(

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Last command of cloud-init on the first boot: probes the addresses of this VM, and writes the result into a guestinfo
+# Run by cloud-init at the end of each boot: probes the addresses of this VM, and writes the result into a guestinfo
 # key, where vCenter shows it. To probe again, run as root: sh /var/lib/vsphere-ai/ready.sh
 key=guestinfo.vsphere-ai.ready
 here=$(dirname "$0")

@@ -63,6 +63,7 @@ WORDS: Mapping[str, Word] = {
     "guest-address": Word(("soap",), (), "address"),
     "address-taken": Word(("soap",)),
     "gateway-silent": Word(("soap",)),
+    "guestinfo-lost": Word(("soap",)),
     "customization-fails": Word(("soap",)),
     "expire-session": Word(_EVERYWHERE, _EITHER_SIDE),
     "restart": Word(_EVERYWHERE, _EITHER_SIDE, "seconds"),
@@ -83,6 +84,7 @@ ON_GUESTS: Mapping[str, tuple[str, ...]] = {
     "guest-address": _BOOTS,
     "address-taken": _BOOTS,
     "gateway-silent": _BOOTS,
+    "guestinfo-lost": _BOOTS,
     "customization-fails": _BOOTS,
 }
 """Faults of guests, and the methods at which each can be."""

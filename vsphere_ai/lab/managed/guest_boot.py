@@ -24,6 +24,8 @@ from vsphere_ai.lab.store import ManagedObject
 CARD = vim.vm.device.VirtualEthernetCard
 METADATA, USERDATA = "guestinfo.metadata", "guestinfo.userdata"
 REDACTED = "---"
+FILES, INSTANCE, SAID = "guest files", "guest instance", "guest said"
+"""Among what the lab keeps of a VM: files that cloud-init has written, for which instance, and keys that it wrote."""
 SAYS = "vmware-rpctool"
 """The program by which a guest writes a key: ``vmware-rpctool "info-set KEY VALUE"``."""
 
@@ -31,6 +33,9 @@ SAYS = "vmware-rpctool"
 def booted(farm: Farm, mo: ManagedObject) -> None:
     """Let a guest that was given metadata, or is customized, come up some time after its VM was powered on."""
     faults = guest_faults.begin(mo)
+    if "guestinfo-lost" in faults:
+        _lose(mo)
+        farm.store.touch(mo, "config")
     given = _settings(mo).get(METADATA) or customization.concerns(mo)
     if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not given:
         return
@@ -65,17 +70,29 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
     _show(mo, str(metadata.get("local-hostname") or name or mo["config"].name), first)
     userdata = _document(settings, USERDATA)
-    for command in userdata.get("runcmd") or ():
+    commands = _begin_instance(mo, str(metadata.get("instance-id") or ""), userdata)
+    for command in (*guest_ready.at_each_boot(mo.extra.get(FILES, {})), *commands):
         if guest_ready.is_asked_for(command):
             by_mac = {str((e.get("match") or {}).get("macaddress", "")): e for e in ethernets.values()}
-            _write(mo, guest_ready.KEY, guest_ready.reported(farm, mo, userdata, by_mac))
+            _says(mo, guest_ready.KEY, guest_ready.reported(farm, mo, mo.extra.get(FILES, {}), by_mac))
         elif isinstance(command, list) and command[:1] == [SAYS] and len(command) == 2:
             key, _, value = str(command[1]).removeprefix("info-set ").partition(" ")
-            _write(mo, key, value)
+            _says(mo, key, value)
     if "userdata" in (metadata.get("redact") or ()):
-        _write(mo, USERDATA, REDACTED)
-        _write(mo, f"{USERDATA}.encoding", "")
+        _says(mo, USERDATA, REDACTED)
+        _says(mo, f"{USERDATA}.encoding", "")
     farm.store.touch(mo, "guest", "summary", "config")
+
+
+def _begin_instance(mo: ManagedObject, instance: str, userdata: Mapping[str, Any]) -> tuple[object, ...]:
+    """Write the files of the user data, and return its commands; both are for the first boot of an instance only."""
+    if instance and mo.extra.get(INSTANCE) == instance:
+        return ()
+    mo.extra[INSTANCE] = instance
+    for file in userdata.get("write_files") or ():
+        executable = bool(int(str(file.get("permissions", "0644")), 8) & 0o100)
+        mo.extra.setdefault(FILES, {})[str(file.get("path", ""))] = (str(file.get("content", "")), executable)
+    return tuple(userdata.get("runcmd") or ())
 
 
 def _take_other(mo: ManagedObject, nics: Iterable[Any]) -> None:
@@ -172,6 +189,21 @@ def _document(settings: Mapping[str, str], key: str) -> dict[str, Any]:
 
 def _settings(mo: ManagedObject) -> dict[str, str]:
     return {option.key: str(option.value) for option in mo["config"].extraConfig or ()}
+
+
+def _says(mo: ManagedObject, key: str, value: str) -> None:
+    """Write a key as a guest does by VMware Tools; what it was before is known, for a boot at which that is lost."""
+    said = mo.extra.setdefault(SAID, {})
+    before, _ = said.get(key, (_settings(mo).get(key, ""), ""))
+    said[key] = before, value
+    _write(mo, key, value)
+
+
+def _lose(mo: ManagedObject) -> None:
+    """Put back what was in the keys that the guest has written, unless someone has changed them since."""
+    for key, (before, said) in mo.extra.pop(SAID, {}).items():
+        if _settings(mo).get(key, "") == said:
+            _write(mo, key, before)
 
 
 def _write(mo: ManagedObject, key: str, value: str) -> None:

@@ -1,8 +1,9 @@
-"""Last command of a guest's first boot: the lab's guests report what it would find, without carrying it out.
+"""Last command of a guest's boot: the lab's guests report what it would find, without carrying it out.
 
-The user data bring the command's parameters as a file ``nics.json``: a generation, and per NIC its MAC address, table,
-addresses and gateways. An address that a powered-on VM's guest reports on the same network is in conflict with it; the
-guest takes it off, as the command does. Every gateway of a connected NIC answers, unless a fault says that it does not.
+It is a command of the user data at the first boot, or of a script that cloud-init runs at each boot. The user data
+bring its parameters as a file ``nics.json``: a generation, and per NIC its MAC address, table, addresses and gateways.
+An address that a powered-on VM's guest reports on the same network is in conflict with it; the guest takes it off, as
+the command does. Every gateway of a connected NIC answers, unless a fault says that it does not.
 """
 
 from __future__ import annotations
@@ -21,23 +22,32 @@ from vsphere_ai.lab.store import ManagedObject
 KEY = "guestinfo.vsphere-ai.ready"
 PARAMETERS = "nics.json"
 COMMAND = "ready.sh"
+EACH_BOOT = "/var/lib/cloud/scripts/per-boot/"
 ROUTER = "00:00:5e:00:01:01"
 """MAC address of gateways: that of a virtual router (RFC 5798)."""
 NO_SENDER = "not probed: no address of its network is free"
 
 
 def is_asked_for(command: object) -> bool:
-    """Return whether an entry of `runcmd` is the last command."""
+    """Return whether a command is the last one."""
     return isinstance(command, list) and command[:1] == ["sh"] and str(command[-1]).endswith(f"/{COMMAND}")
 
 
-def reported(farm: Farm, mo: ManagedObject, userdata: Mapping[str, Any], ethernets: Mapping[str, Any]) -> str:
+def at_each_boot(files: Mapping[str, tuple[str, bool]]) -> Iterator[list[str]]:
+    """Yield the commands of the scripts that cloud-init runs at each boot: of those that are executable."""
+    scripts = (text for path, (text, executable) in sorted(files.items()) if path.startswith(EACH_BOOT) and executable)
+    for line in (line for text in scripts for line in text.splitlines()):
+        words = line.removeprefix("exec ").split()
+        if words[:1] == ["sh"] and words[-1] in files:
+            yield words
+
+
+def reported(farm: Farm, mo: ManagedObject, files: Mapping[str, tuple[str, bool]], ethernets: Mapping[str, Any]) -> str:
     """Return what the guest writes into its key; empty where the parameters are missing.
 
-    `ethernets` are the entries of its network file by MAC address.
+    `files` are those of the guest, by path; `ethernets` are the entries of its network file by MAC address.
     """
-    files = userdata.get("write_files") or ()
-    texts = [f.get("content", "") for f in files if str(f.get("path", "")).endswith(f"/{PARAMETERS}")]
+    texts = [text for path, (text, _) in files.items() if path.endswith(f"/{PARAMETERS}")]
     if not texts:
         return ""
     given = json.loads(texts[0])

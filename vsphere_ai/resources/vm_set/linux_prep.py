@@ -21,8 +21,7 @@ from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE, VmSetFields
 SLOTS = tuple(function << 10 | bridge << 5 for function in range(8) for bridge in range(5, 9))
 """PCI slot numbers that adapters can have, in their order: 160, 192, 224, 256, 1184 and so on (unverified)."""
 NOT_PROBED = (
-    "LinuxPrep: the guest probes no address and no gateway at its first boot; it is ready when VMware Tools report "
-    "every planned address"
+    "LinuxPrep: the guest probes no address and no gateway; it is ready when VMware Tools report every planned address"
 )
 
 
