@@ -4,14 +4,15 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+# the system's own first: Debian builds it with profiles; one that was built from source without them takes longer
+SYSTEM_PYTHON := /usr/bin/python3
+PYTHON ?= $(shell $(SYSTEM_PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && \
+	{ echo $(SYSTEM_PYTHON); exit; }; for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# twice as many workers as cores: most tests wait for the simulated farm half of the time
-JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
-# and what is killed and cut off waits longer
-RELIABILITY_JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+# three workers for each core: most tests wait for the simulated farm more than half of the time
+JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # each worker begins with a part of the tests, and takes over from others when it is done: modules stay together
 SHARED = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
@@ -98,7 +99,7 @@ test-reliability test-reliability-all: $(VENV)/.installed-test
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make $@ RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
 	$(TESTED_IN) RELIABILITY=$(LEVEL) RELIABILITY_SEED="$$seed" \
-		$(BIN)/python -m pytest -n $(RELIABILITY_JOBS) --dist worksteal \
+		$(BIN)/python -m pytest $(SHARED) \
 		$(RELIABILITY_TESTS) $(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
 
 # the oldest pyVmomi that setup.cfg allows, in a folder of its own before that of the newest one

@@ -79,7 +79,10 @@ class ObjectWriter(Soap.SoapSerializer):  # type: ignore[misc]
                 write(f"<{field.name}>{held}</{field.name}>")
             elif field.item is not None and held:
                 for each in held:
-                    self._Serialize(each, field.item, currDefNS)
+                    if _plan_of(type(each), self.version) is not None:
+                        self._SerializeDataObject(each, field.item, "", currDefNS)
+                    else:
+                        self._Serialize(each, field.item, currDefNS)
             elif _plan_of(kind, self.version) is not None:
                 self._SerializeDataObject(held, field.info, "", currDefNS)
             elif not (field.item is not None and field.optional):
