@@ -9,8 +9,9 @@ import time
 from importlib import resources
 
 import pytest
-from support import fast, seeds
+from support import compiled, fast, seeds
 from support.labs import started
+from support.places import ROOT
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -21,6 +22,11 @@ def pytest_report_header():
 
 def pytest_addoption(parser):
     parser.addoption("--fast", action="store_true", help="only tests that start no lab and no server, and are quick")
+
+
+def pytest_configure(config):
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
 
 
 def pytest_collection_modifyitems(config, items):
