@@ -79,7 +79,7 @@ class ObjectWriter(Soap.SoapSerializer):  # type: ignore[misc]
                 write(f"<{field.name}>{held}</{field.name}>")
             elif field.item is not None and held:
                 for each in held:
-                    if _plan_of(type(each), self.version) is not None:
+                    if _plan_of(each.__class__, self.version) is not None:
                         self._SerializeDataObject(each, field.item, "", currDefNS)
                     else:
                         self._Serialize(each, field.item, currDefNS)
