@@ -20,7 +20,7 @@ Layer = Literal["gpu", "inside", "rail", "vm"]
 
 @dataclass(frozen=True)
 class SlowLayer:
-    """The slow part of a VM. `gpus` are CUDA indexes (two where they cannot be told apart), `rail` a rail's number.
+    """The slow part of a VM. `gpus` are CUDA indexes (two where they cannot be kept apart), `rail` a rail's number.
 
     `inside`: the VM alone is slow, and no single GPU is why. `vm`: neither the inside nor a single rail is slow.
     """

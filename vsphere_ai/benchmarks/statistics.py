@@ -37,19 +37,19 @@ class Norm:
 
 
 def norm(values: Sequence[float], tolerance: float = 0.05) -> Norm | None:
-    """Return the norm: values further than `tolerance` from the mean are left out, again until none is.
+    """Return the norm: values further than `tolerance` from the median are left out, again until none is.
 
-    The furthest goes first, so that one bad value does not take good ones with it. None without values; a majority is
-    always kept.
+    The median, and not the mean, so that bad values do not take good ones with them; the furthest goes first. None
+    without values; a majority is always kept.
     """
     kept = sorted(v for v in values if v > 0)
     if not kept:
         return None
     total = len(kept)
     while len(kept) > total // 2 + 1:
-        mean = fmean(kept)
-        far = max(kept, key=lambda v: abs(v - mean))
-        if abs(far - mean) <= tolerance * mean:
+        middle = median(kept)
+        far = max(kept, key=lambda v: abs(v - middle))
+        if abs(far - middle) <= tolerance * middle:
             break
         kept.remove(far)
     return Norm(fmean(kept), pstdev(kept), len(kept), len(values) - len(kept))
