@@ -93,7 +93,7 @@ def test_unknown_ranks_above_a_warning_and_is_no_pass():
 @given(st.lists(st.floats(95, 105), min_size=3, max_size=40), st.lists(st.floats(1, 70), max_size=10))
 def test_a_minority_of_bad_values_does_not_move_the_norm(good, bad):
     found = norm([*good, *bad[: (len(good) - 1) // 2]], tolerance=0.15)
-    assert min(good) <= found.mean <= max(good)
+    assert min(good) * (1 - 1e-9) <= found.mean <= max(good) * (1 + 1e-9)
     assert norm([]) is None
 
 
