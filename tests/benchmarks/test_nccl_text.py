@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -165,6 +166,13 @@ def test_any_table_is_read_back(job):
     assert ranks is None or job.ranks in ranks
     allowed = {"nccl.no-end", "nccl.not-validated", "nccl.no-rows", "nccl.collective"}
     assert rules(run, job.ranks) <= allowed
+
+
+def test_every_check_is_on_its_page():
+    root = Path(__file__).parents[2]
+    code = "".join(path.read_text("utf-8") for path in (root / "vsphere_ai" / "benchmarks").glob("*.py"))
+    page = (root / "docs" / "benchmarks.md").read_text("utf-8")
+    assert set(re.findall(r'Check\("([\w.-]+)"', code)) == set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
 
 
 def job(operation="all_reduce", ranks=16, **layout):

@@ -40,18 +40,21 @@ class Expected:
         return Sensitivity(self.sigma / self.busbw).smallest if self.sigma else None
 
 
-def learn(runs: Sequence[NcclRun]) -> tuple[Expected, ...]:
-    """Return baselines of runs by collective, ranks and largest size, outliers left out and the spread kept."""
+def learn(runs: Sequence[NcclRun], ranks: int | None = None) -> tuple[Expected, ...]:
+    """Return baselines of runs by collective, ranks and largest size, outliers left out and the spread kept.
+
+    `ranks` is the number the runs were started with, where their text does not say it.
+    """
     found: dict[tuple[str, int | None, int], list[float]] = {}
     for run in runs:
         if run.collective and run.largest and run.peak:
-            found.setdefault((run.collective.name, run.declared_ranks, run.largest), []).append(run.peak)
+            found.setdefault((run.collective.name, run.declared_ranks or ranks, run.largest), []).append(run.peak)
     learned: list[Expected] = []
-    for (operation, ranks, size), values in sorted(found.items(), key=str):
+    for (operation, count, size), values in sorted(found.items(), key=str):
         each: Norm | None = norm(values)
         if each:
             sigma = round(each.sigma, 4) if each.count > 1 else None
-            learned.append(Expected(operation, round(each.mean, 4), ranks, size, sigma, each.count))
+            learned.append(Expected(operation, round(each.mean, 4), count, size, sigma, each.count))
     return tuple(learned)
 
 

@@ -13,6 +13,8 @@ from vsphere_ai.cli.options import format_option
 def command(name: str, form: str) -> None:
     """Explain TOPIC, with sources; needs no connection.
 
+    busbw: bus bandwidth of nccl-tests, its formula for each collective, and what to compare it with.
+
     rdma-options: the ways pods on VMs get RDMA, where each works, what the VM has to own for it, vMotion, GPUDirect.
     """
     from vsphere_ai.report.explain_text import explain_text, topic

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from pydantic import JsonValue
 
+from vsphere_ai.benchmarks.collectives import COLLECTIVES
 from vsphere_ai.errors import UsageError
 from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Device, Mode
 
@@ -74,7 +75,37 @@ def _rdma_document() -> Document:
     return {"modes": [asdict(mode) for mode in MODES], "devices": [asdict(device) for device in DEVICES]}
 
 
+_BUSBW = (
+    "Algorithm bandwidth is size / time. It falls with the number of ranks although every link is as fast as before, "
+    "so it cannot be compared with a link, nor between sets of different sizes.",
+    "Bus bandwidth is algorithm bandwidth × the factor of the collective (n: ranks). It is what the slowest link has "
+    "carried, so it is compared with the line rate, and stays the same when VMs are added.",
+    "Compare it at the largest size. nccl-tests' average is over all sizes: small ones pull it down, and a slow large "
+    "size hides in it. With reduction in the switches (NVLink SHARP) it may exceed the line rate.",
+    "The factor shows the ranks: busbw / algbw = f gives n = 2/(2-f) for all_reduce, 1/(1-f) for the (n-1)/n family.",
+)
+_BUSBW_SOURCE = "NVIDIA/nccl-tests 2.19.6, doc/PERFORMANCE.md and src/*.cu"
+
+
+def _busbw_lines() -> Iterator[str]:
+    for text in _BUSBW:
+        yield ""
+        yield from textwrap.wrap(text, WIDTH)
+    yield from ("", f"{'collective':<16}{'factor':<12}size in the table")
+    for each in COLLECTIVES.values():
+        yield f"{each.name:<16}{each.family.formula:<12}{each.size}"
+    yield from ("", "Times are in µs, bandwidths in GB/s (10⁹ bytes per second).", f"source: {_BUSBW_SOURCE}")
+
+
+def _busbw_document() -> Document:
+    rows: list[JsonValue] = [
+        {"collective": c.name, "factor": c.family.formula, "size": c.size} for c in COLLECTIVES.values()
+    ]
+    return {"text": list(_BUSBW), "collectives": rows, "source": _BUSBW_SOURCE}
+
+
 TOPICS: Mapping[str, Topic] = {
+    "busbw": Topic("Bus bandwidth of collectives", _busbw_lines, _busbw_document),
     "rdma-options": Topic("RDMA for pods on VMs", _rdma_lines, _rdma_document),
 }
 """Name on the command line -> what is explained."""

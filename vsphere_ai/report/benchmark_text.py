@@ -1,0 +1,133 @@
+"""Results of benchmarks as text and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.benchmarks.baseline import Expected
+from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
+from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
+from vsphere_ai.benchmarks.published import Figure
+from vsphere_ai.model.text import counted, safe
+from vsphere_ai.report.layout import table
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.benchmark_parse import ParsedRun, ParseResult
+
+MOST_ROWS = 64
+"""Rows of a table that text shows: the largest sizes."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(size: float) -> str:
+    """Return bytes in binary units: ``8 GiB``, ``1.5 MiB``."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.4g} {_UNITS[unit]}"
+
+
+def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
+    """Return every run with its table, checks and published figures, then what is missing."""
+    blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs] or ["no output of nccl-tests was found"]
+    missing = ["\n".join(check_lines(result.missing))] if result.missing else []
+    learned = ["\n".join(_learned_lines(result.learned))] if result.learned else []
+    return "\n\n".join([*blocks, *missing, *learned])
+
+
+def check_lines(checks: Iterable[Check]) -> Iterator[str]:
+    """Yield a line per check, and one for its remedy."""
+    for check in checks:
+        yield f"  {check.level:<8}{safe(check.message)} [{check.rule}]"
+        if check.remedy:
+            yield f"  {'':<8}remedy: {check.remedy}"
+
+
+def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
+    run = parsed.run
+    yield safe(f"{parsed.file}: {_about(run)}")
+    if rows and run.rows:
+        shown = run.rows[-MOST_ROWS:]
+        heads = ("size", "time", "algbw", "busbw", "in-place", "algbw", "busbw")
+        lines = table(heads, [(size_text(r.size), *_cells(r.out_of_place), *_cells(r.in_place)) for r in shown])
+        yield from (f"  {line}" for line in lines.splitlines())
+        yield "  times in µs, bandwidths in GB/s"
+    if run.peak is not None and run.largest is not None:
+        average = f"; average over all sizes {run.average.value:g}" if run.average else ""
+        yield f"  bus bandwidth at {size_text(run.largest)}: {run.peak:.2f} GB/s{average}"
+    for figure in parsed.published:
+        yield f"  {_compared(figure, run.peak)}"
+    yield from check_lines(parsed.checks)
+
+
+def _about(run: NcclRun) -> str:
+    name = " or ".join(c.name for c in run.collectives) or run.program or "unknown collective"
+    found = inferred_ranks(run)
+    ranks = f"{run.declared_ranks} ranks" if run.declared_ranks else f"{found} ranks by its bandwidths" if found else ""
+    hosts = len({d.host for d in run.devices})
+    gpus = ", ".join(sorted({d.name for d in run.devices if d.name})[:2])
+    versions = {"nccl-tests": run.tests_version, "NCCL": run.nccl_version}
+    made = [f"{program} {version}" for program, version in versions.items() if version]
+    return ", ".join(p for p in (name, ranks, counted(hosts, "node") if hosts else "", gpus, *made) if p)
+
+
+def _cells(measure: Measure | None) -> tuple[str, str, str]:
+    return (
+        (f"{measure.time.value:g}", f"{measure.algbw.value:.2f}", f"{measure.busbw.value:.2f}")
+        if measure
+        else ("-", "-", "-")
+    )
+
+
+def _compared(figure: Figure, peak: float | None) -> str:
+    of = f", {peak / figure.busbw:.0%} of it" if peak else ""
+    kind = "limit" if figure.kind == "limit" else "measured"
+    return f"published ({kind}): {figure.busbw:g} GB/s, {figure.network}{of} ({figure.source})"
+
+
+def _learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
+    for each in learned:
+        about = f"{each.operation}, {each.ranks} ranks" if each.ranks else each.operation
+        spread = f", spread {each.sigma / each.busbw:.1%}" if each.sigma else ""
+        visible = each.visible
+        seen = f"; one run shows a slowdown of {visible:.0%} and more" if visible else "; one run shows no spread"
+        yield f"learned: {about}: {each.busbw:.2f} GB/s of {counted(each.runs, 'run')}{spread}{seen}"
+
+
+def parsed_document(result: ParseResult) -> dict[str, Any]:
+    """Return the runs as JSON values."""
+    runs = [_run_document(each) for each in result.runs]
+    return {"passed": not result.exit_code, "runs": runs, "missing": result.missing, "learned": result.learned}
+
+
+def _run_document(parsed: ParsedRun) -> dict[str, Any]:
+    run = parsed.run
+    found = inferred_ranks(run)
+    return {
+        "file": parsed.file,
+        "collectives": [c.name for c in run.collectives],
+        "ranks": {"declared": run.declared_ranks, "inferred": str(found) if found else None},
+        "busbw": run.peak,
+        "size": run.largest,
+        "average": run.average.value if run.average else None,
+        "out_of_bounds": run.out_of_bounds,
+        "versions": {"nccl_tests": run.tests_version, "nccl": run.nccl_version},
+        "devices": run.devices,
+        "rows": [
+            {"size": r.size, "count": r.count, "type": r.type, "redop": r.redop, "root": r.root}
+            | {"out_of_place": _values(r.out_of_place), "in_place": _values(r.in_place)}
+            for r in run.rows
+        ],
+        "channels": dict(run.transport.channels),
+        "checks": parsed.checks,
+        "published": parsed.published,
+    }
+
+
+def _values(measure: Measure | None) -> dict[str, float | None] | None:
+    if measure is None:
+        return None
+    values = {"time_us": measure.time.value, "algbw": measure.algbw.value, "busbw": measure.busbw.value}
+    return {**values, "wrong": measure.wrong}
