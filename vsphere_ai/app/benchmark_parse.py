@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, baseline_text, compare, gate, learn, read_baseline
-from vsphere_ai.benchmarks.checks import Check, is_passed
-from vsphere_ai.benchmarks.nccl_checks import nccl_checks
+from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, baseline_text, learn, read_baseline
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl_json import MAX_JSON, parse_json
 from vsphere_ai.benchmarks.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl_text import MAX_LINE, parse_text
-from vsphere_ai.benchmarks.published import Figure, alike
+from vsphere_ai.benchmarks.results import ParsedRun, ParseResult, Started, judge_runs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require, text_of
 
@@ -39,48 +38,12 @@ class ParseRequest:
     learned: Path | None = None
 
 
-@dataclass(frozen=True)
-class ParsedRun:
-    """A run of a file with what is to say of it; `published` are figures of the same operation, GPU and ranks."""
-
-    file: str
-    run: NcclRun
-    checks: tuple[Check, ...]
-    published: tuple[Figure, ...] = ()
-
-
-@dataclass(frozen=True)
-class ParseResult:
-    """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one."""
-
-    runs: tuple[ParsedRun, ...]
-    missing: tuple[Check, ...] = ()
-    learned: tuple[Expected, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 when every run passed and nothing is missing, else 1; also where there is no run."""
-        return 0 if self.runs and all(is_passed(r.checks) for r in self.runs) and is_passed(self.missing) else 1
-
-
 def parse_nccl(request: ParseRequest) -> ParseResult:
     """Read files and judge their runs; `InputError` when the baseline is none, `UsageError` when a file is missing."""
     expected = baseline_of(request.baseline)
     found = [(str(file), run) for file in request.files for run in _runs_of(file)]
-    runs = [run for _, run in found]
-    below: dict[int, list[Check]] = {}
-    missing = []
-    for comparison, run in compare(runs, expected, request.ranks):
-        check = gate(comparison, request.tolerance)
-        if check and run is None:
-            missing.append(check)
-        elif check:
-            below.setdefault(id(run), []).append(check)
-    parsed = tuple(
-        ParsedRun(file, run, (*below.get(id(run), ()), *nccl_checks(run, request.ranks)), _published(run, request))
-        for file, run in found
-    )
-    return ParseResult(parsed, tuple(missing), _learned(parsed, request))
+    judged = judge_runs(found, expected, request.tolerance, Started(request.ranks, request.gpu))
+    return replace(judged, learned=_learned(judged.runs, request))
 
 
 def baseline_of(file: Path | None) -> tuple[Expected, ...]:
@@ -102,13 +65,6 @@ def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[Expected
         raise UsageError("there is nothing to learn", "no run passed its checks")
     request.learned.write_text(baseline_text(learned), "utf-8")
     return learned
-
-
-def _published(run: NcclRun, request: ParseRequest) -> tuple[Figure, ...]:
-    names = {d.name for d in run.devices}
-    gpu = request.gpu or (names.pop() if len(names) == 1 else "")
-    ranks = run.declared_ranks or request.ranks
-    return tuple(alike(run.collective.name, gpu, ranks)) if run.collective and ranks and gpu else ()
 
 
 def _runs_of(file: Path) -> tuple[NcclRun, ...]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsphere_ai.benchmarks.baseline import Expected
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
 from vsphere_ai.benchmarks.published import Figure
+from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
-
-if TYPE_CHECKING:
-    from vsphere_ai.app.benchmark_parse import ParsedRun, ParseResult
 
 MOST_ROWS = 64
 """Rows of a table that text shows: the largest sizes."""

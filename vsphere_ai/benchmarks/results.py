@@ -1,0 +1,70 @@
+"""Results of nccl-tests, judged: checks of each run, its baseline, and published figures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.benchmarks.baseline import Expected, compare, gate
+from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.nccl_checks import nccl_checks
+from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.published import Figure, alike
+
+
+@dataclass(frozen=True)
+class Started:
+    """What is known of runs beside their text: the number of ranks, the GPU (such as A100); None and empty if not."""
+
+    ranks: int | None = None
+    gpu: str = ""
+
+
+@dataclass(frozen=True)
+class ParsedRun:
+    """A run of a file with what is to say of it; `published` are figures of the same operation, GPU and ranks."""
+
+    file: str
+    run: NcclRun
+    checks: tuple[Check, ...]
+    published: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class ParseResult:
+    """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one."""
+
+    runs: tuple[ParsedRun, ...]
+    missing: tuple[Check, ...] = ()
+    learned: tuple[Expected, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when every run passed and nothing is missing, else 1; also where there is no run."""
+        return 0 if self.runs and all(is_passed(r.checks) for r in self.runs) and is_passed(self.missing) else 1
+
+
+def judge_runs(
+    found: Sequence[tuple[str, NcclRun]], expected: Sequence[Expected], tolerance: float, started: Started
+) -> ParseResult:
+    """Judge runs, each with the name of its file; `tolerance` is the share by which one may be below a baseline."""
+    below: dict[int, list[Check]] = {}
+    missing = []
+    for comparison, run in compare([run for _, run in found], expected, started.ranks):
+        check = gate(comparison, tolerance)
+        if check and run is None:
+            missing.append(check)
+        elif check:
+            below.setdefault(id(run), []).append(check)
+    parsed = tuple(
+        ParsedRun(file, run, (*below.get(id(run), ()), *nccl_checks(run, started.ranks)), _published(run, started))
+        for file, run in found
+    )
+    return ParseResult(parsed, tuple(missing))
+
+
+def _published(run: NcclRun, started: Started) -> tuple[Figure, ...]:
+    names = {d.name for d in run.devices}
+    gpu = started.gpu or (names.pop() if len(names) == 1 else "")
+    ranks = run.declared_ranks or started.ranks
+    return tuple(alike(run.collective.name, gpu, ranks)) if run.collective and ranks and gpu else ()
