@@ -79,6 +79,8 @@ LATER = (
     "app.assess",
     "app.accept",
     "report.launch_text",
+    "report.calculate_text",
+    "cli.calculate",
     "report.benchmark_text",
     "report.health_text",
     "cli.launch",

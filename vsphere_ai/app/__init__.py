@@ -44,6 +44,12 @@ if TYPE_CHECKING:
         export_manifests,
     )
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
+    from vsphere_ai.app.launch_calculate import (
+        CheckpointRequest,
+        MemoryRequest,
+        calculate_checkpoints,
+        calculate_memory,
+    )
     from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
     from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
@@ -81,6 +87,7 @@ _NAMES = {
     "destroy_sets": "DestroyRequest destroy",
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
+    "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "launch_job": "LaunchRequest load_job planned_launch",
     "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
     "lock_state": "LockState UnlockRequest unlock",
@@ -118,6 +125,7 @@ __all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimReques
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
+__all__ += ["CheckpointRequest", "MemoryRequest", "calculate_checkpoints", "calculate_memory"]
 __all__ += ["LaunchRequest", "load_job", "planned_launch"]
 __all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]

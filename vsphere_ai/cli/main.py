@@ -43,6 +43,7 @@ COMMANDS = {
     "ipam": ("vsphere_ai.cli.ipam", "Show the address pools of an inventory; needs no connection."),
     "bench": ("vsphere_ai.cli.bench", "Check and compare results of benchmarks, find what is slow."),
     "render": ("vsphere_ai.cli.render", "Write or check objects for pods on VMs; print network files of guests."),
+    "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training; needs no connection."),
     "explain": ("vsphere_ai.cli.explain", "Explain a topic, with its sources; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
