@@ -71,7 +71,10 @@ class VmLife:
 
     def _require_place(self, step: Clone) -> None:
         """Raise `StepFailed` where a new VM is on another host or datastore than asked for."""
-        asked: Mapping[str, Any] = step.spec["location"]
+        location: Mapping[str, Any] = step.spec.get("location") or {}
+        asked = {key: location[key] for key in ("host", "datastore") if key in location}
+        if not asked:
+            return
         found = self._context.read(step.target, "runtime.host", "datastore")
         place = {"host": (found.get("runtime.host"),), "datastore": found.get("datastore") or ()}
         wrong = {
