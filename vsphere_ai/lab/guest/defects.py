@@ -21,6 +21,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "counter": ("host", "nic", "vm", "name", "rate"),
     "pair-slow": ("one", "other", "factor"),
     "mtu": ("vm", "nic", "mtu"),
+    "path-mtu": ("vm", "mtu"),
     "clock": ("vm", "seconds"),
     "driver": ("vm", "version"),
     "package": ("vm", "name", "version"),

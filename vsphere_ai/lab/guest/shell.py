@@ -83,6 +83,8 @@ class Shell:
                 return self._command(_after_options(rest, ("-k", "-s"))[1:], given)
             case "sudo" | "env" | "nohup" | "setsid":
                 return self._command(_after_options(rest, ("-u",)), given)
+            case "bash" if "/dev/tcp/" in " ".join(rest):
+                return self._connect(rest)
             case "sh" | "bash" if rest:
                 at = next((n for n, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c", word)), None)
                 return self._line(rest[at + 1], given) if at is not None else Result(127, "", "sh: no such file\n")
@@ -141,7 +143,8 @@ class Shell:
         theirs = [n for n in peer.nics if any(a == target for a, _ in n.addresses)] or peer.nics[:1]
         if own and size > max(n.mtu for n in own):
             return Result(1, "", f"ping: local error: message too long, mtu={max(n.mtu for n in own)}\n")
-        if theirs and size > theirs[0].mtu:
+        limits = [d.number("mtu", 1500) for m in (self.machine, peer) for d in m.defects.of("path-mtu", vm=m.name)]
+        if (theirs and size > theirs[0].mtu) or any(size > limit for limit in limits):
             return Result(1, "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
         return Result(0, "1 packets transmitted, 1 received, 0% packet loss, time 0ms\n")
 

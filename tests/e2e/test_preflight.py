@@ -1,0 +1,99 @@
+"""Pre-flight on the lab: a healthy farm has no finding, and each planted fault exactly one, which names VM and host."""
+
+from __future__ import annotations
+
+import pytest
+from support.vm_sets import FARM, FULL, INVENTORY
+
+from vsphere_ai import app
+from vsphere_ai.app.preflight import preflight
+from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.lab import process
+from vsphere_ai.language.inventory import load_inventory
+
+pytestmark = pytest.mark.lab
+WANTED = Wanted(processes=1, port=29500, shared=("/shared/data",), packages=("torch",))
+VM, HOST = "train-02", None
+FAULTS = [
+    ("gpu-count", {"kind": "gpu-missing", "vm": VM}),
+    ("gpu-free", {"kind": "gpu-busy", "vm": VM}),
+    ("gpu-driver", {"kind": "hang", "vm": VM, "command": "query-gpu"}),
+    ("gpu-driver", {"kind": "flood", "vm": VM, "command": "query-gpu"}),
+    ("versions", {"kind": "driver", "vm": VM, "version": "470.82.01"}),
+    ("versions", {"kind": "package", "vm": VM, "name": "torch", "version": "2.1.0"}),
+    ("versions", {"kind": "package", "vm": VM, "name": "torch", "version": ""}),
+    ("versions", {"kind": "package", "vm": VM, "name": "nvidia-nccl-cu12", "version": "2.18.1"}),
+    ("rdma-link", {"kind": "rail-down", "vm": VM}),
+    ("mtu", {"kind": "mtu", "vm": VM, "nic": "rdma1", "mtu": 1500}),
+    ("clock", {"kind": "clock", "vm": VM, "seconds": 5}),
+    ("clock", {"kind": "clock", "vm": VM, "seconds": -1.6}),
+    ("port-reach", {"kind": "unreachable", "vm": VM, "other": "train-01"}),
+    ("path", {"kind": "unreachable", "vm": VM, "other": "train-03"}),
+    ("path-mtu", {"kind": "path-mtu", "vm": VM, "mtu": 1500}),
+]
+
+
+@pytest.fixture
+def farm(cli, make_lab, monkeypatch):
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    inventory = cli.file(INVENTORY, "inventory.yml")
+    playbook = cli.file(FULL.replace("rail: 1,", "rail: 1, mtu: 9000,"))
+    assert cli("apply", playbook, "--yes", "-i", inventory) == 0, cli.out + cli.err
+
+    def found(wanted=WANTED):
+        request = app.NodesRequest(playbook=playbook, estate=app.EstateRequest(inventory))
+        listed = app.list_nodes(request)
+        settings = app.guest_settings(load_inventory(inventory))
+        return preflight(listed.nodes, settings, wanted, states=listed.states)
+
+    found.lab = lab
+    return found
+
+
+def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, monkeypatch):
+    from vsphere_ai.app import preflight as module
+    from vsphere_ai.health import answers
+
+    monkeypatch.setattr(module, "BASIC", tuple(fast(each) for each in module.BASIC))
+    healthy = farm()
+    assert [f.text for f in healthy.findings] == []
+    assert healthy.ok
+    (rail,) = healthy.nodes[0].rails
+    assert (rail.rdma_device[:5], rail.gid_index, rail.mtu) == ("roces", 1, 9000)
+    assert healthy.nodes[0].gpus[0].uuid.startswith("GPU-")
+    hosts = {node.vm: node.host for node in healthy.nodes}
+    assert answers.SMI.name == "nvidia-smi"
+    for check, defect in FAULTS:
+        farm.lab.set_defects(defect)
+        found = farm()
+        assert [(f.check, f.vm, f.host) for f in found.findings] == [(check, VM, hosts[VM])], (
+            defect,
+            [f.text for f in found.findings],
+        )
+        assert found.findings[0].remedy
+    farm.lab.set_defects({"kind": "port-taken", "vm": "train-01", "port": 29500})
+    assert [(f.check, f.vm) for f in farm().findings] == [("port-free", "train-01")]
+    farm.lab.set_defects()
+    missing = farm(Wanted(shared=("/no/such",)))
+    assert {(f.check, f.vm) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
+    assert {f.check for f in farm(Wanted(processes=2)).findings} == {"gpu-count"}
+
+
+def fast(asked):
+    from dataclasses import replace
+
+    return replace(asked, timeout=1.5)
+
+
+def test_a_vm_that_is_off_and_one_without_ssh_have_one_message_each(farm):
+    from conftest import Client
+
+    client = Client(farm.lab)
+    client.wait(client.vm("train-03").PowerOffVM_Task())
+    assert [(f.check, f.vm) for f in farm().findings] == [("power", "train-03")]
+    known = farm.lab.directory / "known_hosts"
+    settings = load_inventory(process.find(farm.lab.directory).directory / "connection.yml").guests
+    port = settings.endpoints["train-04"][1]
+    known.write_text("".join(line for line in known.read_text().splitlines(True) if f":{port} " not in line))
+    assert {(f.check, f.vm) for f in farm().findings} == {("power", "train-03"), ("ssh", "train-04")}

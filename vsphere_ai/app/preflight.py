@@ -1,0 +1,199 @@
+"""Pre-flight of launches and benchmarks: guests and vCenter are asked, and nothing is started or changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.nodes_facts import NodeState
+from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.health import answers
+from vsphere_ai.health.answers import Answer, Asked, link_of, read_guest, refined
+from vsphere_ai.health.finding import Finding
+from vsphere_ai.health.preflight import IP_AND_ICMP, Path, Seen, Wanted, preflight_findings
+from vsphere_ai.model.nodes import Node
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh
+
+BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
+RDMA = (answers.LINKS, answers.SYSFS)
+CLOCK, LISTENING = ("date", "+%s.%N"), ("ss", "-Hltn")
+_CONNECT = "exec 3<>/dev/tcp/$0/$1"
+_WAIT = 5.0
+"""Seconds in which a port or a ping has to answer."""
+_IP_V6_MORE = 20
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What stands against a start, and the nodes with what their guests know of themselves.
+
+    `seen` is what was seen of each by the name of its VM.
+    """
+
+    findings: tuple[Finding, ...]
+    nodes: tuple[Node, ...]
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing stands against a start."""
+        return not self.findings
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0, or 1 where something stands against a start."""
+        return int(bool(self.findings))
+
+
+def preflight(
+    nodes: Sequence[Node],
+    settings: GuestSettings,
+    wanted: Wanted | None = None,
+    *,
+    states: Mapping[str, NodeState] | None = None,
+    emit: Emit = ignore,
+) -> Preflight:
+    """Ask the guests of nodes, in the order of their ranks, whether a job can start; changes nothing.
+
+    `states` are those that vCenter showed (`list_nodes`); without them, power and leases are not looked at. An error
+    of a guest is a finding about it.
+    """
+    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+
+    wanted = wanted or Wanted()
+    known = states or {}
+    emit(Status(f"pre-flight: {len(nodes)} guests"))
+    seen = {node.vm: _from_vcenter(known.get(node.vm)) for node in nodes}
+    asked = [node for node in nodes if seen[node.vm].power == "poweredOn" and not seen[node.vm].error]
+    shells, failed = open_guests(asked, settings)
+    try:
+        for vm, error in failed.items():
+            seen[vm] = _of_error(seen[vm], error)
+        by_vm = {node.vm: node for node in nodes}
+
+        def ask(shell: GuestSsh) -> Seen:
+            return _asked(shell, by_vm[shell.vm], nodes[0], wanted, seen[shell.vm])
+
+        for vm, found in on_each(shells.values(), ask).items():
+            seen[vm] = _of_error(seen[vm], found) if isinstance(found, VsphereAiError) else found
+        whole = tuple(refined(node, seen[node.vm].facts) for node in nodes)
+        alive = [node for node in whole if node.vm in shells and not seen[node.vm].error]
+        paths = _paths(alive, seen, shells)
+    finally:
+        for shell in shells.values():
+            shell.close()
+    # what a playbook says of an MTU counts, not what the guest made of it
+    said = {(node.vm, rail.interface): rail.mtu for node in nodes for rail in node.rails}
+    judged = [
+        replace(n, rails=tuple(replace(r, mtu=said.get((n.vm, r.interface), r.mtu)) for r in n.rails)) for n in whole
+    ]
+    emit(Status(""))
+    return Preflight(preflight_findings(judged, seen, wanted, paths), whole, seen)
+
+
+def ask_guest(shell: GuestSsh, asked: Sequence[Asked]) -> dict[str, Answer]:
+    """Return what a guest answers; a command that fails on the way has its reason as answer.
+
+    `VsphereAiError` where the guest itself cannot be reached any more.
+    """
+    found: dict[str, Answer] = {}
+    for each in asked:
+        found[each.name] = _answer(lambda each=each: shell.run(each.argv, timeout=each.timeout))  # type: ignore[misc]
+    return found
+
+
+def _answer(run: Callable[[], Done]) -> Answer:
+    from vsphere_ai.connect.guest_ssh import GuestTimedOut
+
+    try:
+        done = run()
+    except GuestTimedOut as error:
+        return Answer(failure=error.message.partition(": ")[2])
+    if done.truncated:
+        return Answer(failure="it wrote more than is read, and was ended")
+    return Answer(done.code, done.out + (done.err if done.code else ""))
+
+
+def _from_vcenter(state: NodeState | None) -> Seen:
+    return Seen(power=state.power, leased=state.leased) if state else Seen()
+
+
+def _of_error(seen: Seen, error: VsphereAiError) -> Seen:
+    return replace(seen, error=error.message.partition(": ")[2] or error.message, remedy=error.remedy)
+
+
+def _asked(shell: GuestSsh, node: Node, first: Node, wanted: Wanted, seen: Seen) -> Seen:
+    asked = [each for each in BASIC if wanted.gpus or each not in (answers.SMI, answers.PROCESSES, answers.CUDA)]
+    facts = read_guest(ask_guest(shell, [*asked, *(RDMA if node.rails else ())]))
+    before = time.time()
+    clock = _answer(lambda: shell.run(CLOCK, timeout=_WAIT))
+    after = time.time()
+    offset = _number(clock.out) if not clock.failure and clock.code == 0 else None
+    missing = [p for p in wanted.shared if _answer(lambda p=p: shell.run(("test", "-d", p), timeout=_WAIT)).code]  # type: ignore[misc]
+    return replace(
+        seen,
+        facts=facts,
+        offset=offset - (before + after) / 2 if offset is not None else None,
+        uncertain=(after - before) / 2,
+        missing=tuple(missing),
+        listening=_ports(shell) if node.vm == first.vm and wanted.port is not None else (),
+        reaches=_reaches(shell, first.address, wanted.port) if wanted.port is not None else None,
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _ports(shell: GuestSsh) -> tuple[int, ...]:
+    answer = _answer(lambda: shell.run(LISTENING, timeout=_WAIT))
+    words = (line.split() for line in answer.out.splitlines() if answer.code == 0)
+    ports = (each[3].rpartition(":")[2] for each in words if len(each) > 3)
+    return tuple(int(port) for port in ports if port.isdigit())
+
+
+def _reaches(shell: GuestSsh, address: str, port: int | None) -> bool:
+    """Return whether a port answers: that nothing listens there yet is an answer."""
+    argv = ("bash", "-c", _CONNECT, address, str(port))
+    answer = _answer(lambda: shell.run(argv, timeout=_WAIT))
+    return not answer.failure and (answer.code == 0 or "refused" in answer.out)
+
+
+def _paths(nodes: Sequence[Node], seen: Mapping[str, Seen], shells: Mapping[str, GuestSsh]) -> list[Path]:
+    """Return whether packets pass from each node to the next one of the ring, on every rail that both have."""
+    from vsphere_ai.connect.guest_ssh import on_each
+
+    after = {node.vm: nodes[(at + 1) % len(nodes)] for at, node in enumerate(nodes)} if len(nodes) > 1 else {}
+    by_vm = {node.vm: node for node in nodes}
+
+    def ping(shell: GuestSsh) -> list[Path]:
+        node, peer = by_vm[shell.vm], after[shell.vm]
+        found = []
+        for rail in node.rails:
+            other = next((r for r in peer.rails if r.number == rail.number and r.address), None)
+            link = link_of(rail, seen[node.vm].facts)
+            if other is None or not rail.address or not rail.mtu or (link is not None and not link.is_active):
+                continue
+            large = _passes(shell, rail.interface, other.address, rail.mtu)
+            small = None if large else _passes(shell, rail.interface, other.address, 576)
+            found.append(Path(node.vm, peer.vm, rail, large, small))
+        return found
+
+    results = on_each((shells[vm] for vm in after), ping).values()
+    return [path for each in results if not isinstance(each, VsphereAiError) for path in each]
+
+
+def _passes(shell: GuestSsh, interface: str, address: str, mtu: int) -> bool:
+    size = mtu - IP_AND_ICMP - (_IP_V6_MORE if ip_address(address).version == 6 else 0)
+    argv = ("ping", "-M", "do", "-c", "1", "-W", "2", "-I", interface, "-s", str(size), address)
+    answer = _answer(lambda: shell.run(argv, timeout=_WAIT))
+    return not answer.failure and answer.code == 0

@@ -1,0 +1,298 @@
+"""Answers of a guest to the commands of a check, and the values in them.
+
+Formats: nvidia-smi --query-gpu (CSV), `rdma link` of iproute2, `ip -j`, sysfs. A value that is not there is None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from vsphere_ai.model.nodes import Node, NodeGpu, Rail
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command that a guest is asked: its name, its words, and the seconds that it may take."""
+
+    name: str
+    argv: tuple[str, ...]
+    timeout: float = 20.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command brought: exit code and output; or a `failure`: why there is no answer, such as a time-out."""
+
+    code: int = 0
+    out: str = ""
+    failure: str = ""
+
+
+GPU_FIELDS = (
+    "index",
+    "uuid",
+    "pci.bus_id",
+    "name",
+    "driver_version",
+    "memory.total",
+    "memory.used",
+    "clocks_throttle_reasons.active",
+    "ecc.errors.uncorrected.volatile.total",
+    "ecc.errors.corrected.volatile.total",
+    "remapped_rows.pending",
+    "remapped_rows.failure",
+    "pcie.link.gen.current",
+    "pcie.link.gen.max",
+    "pcie.link.width.current",
+    "pcie.link.width.max",
+)
+NO_DEVICES = 6
+"""Exit code of nvidia-smi where the driver finds no GPU."""
+PACKAGES = ("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
+_VERSIONS = (
+    "import importlib.metadata as m\n"
+    f"for name in [{', '.join(repr(name) for name in PACKAGES)}]:\n"
+    "    try: print(name, m.version(name))\n"
+    "    except m.PackageNotFoundError: pass\n"
+)
+_SYSFS = (
+    "/sys/class/infiniband/*/ports/*/counters/* /sys/class/infiniband/*/ports/*/hw_counters/* "
+    "/sys/class/infiniband/*/ports/*/gid_attrs/types/* /sys/class/infiniband/*/ports/*/gids/* "
+    "/sys/class/net/*/carrier_changes"
+)
+SMI = Asked("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
+PROCESSES = Asked("gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"))
+CUDA = Asked("cuda", ("nvidia-smi",))
+VERSIONS = Asked("packages", ("python3", "-c", _VERSIONS))
+LINKS = Asked("rdma-link", ("rdma", "link"))
+ADDRESSES = Asked("addresses", ("ip", "-j", "addr"))
+RULES = Asked("rules", ("ip", "-j", "rule"))
+KERNEL = Asked("kernel", ("dmesg",))
+UPTIME = Asked("uptime", ("cat", "/proc/uptime"))
+SYSFS = Asked("sysfs", ("sh", "-c", f"grep -H . {_SYSFS} 2>/dev/null"))
+
+
+@dataclass(frozen=True)
+class SmiGpu:
+    """A GPU as nvidia-smi in the guest shows it; memory in MiB, None where it shows nothing (a vGPU)."""
+
+    index: int
+    uuid: str
+    bus: str
+    name: str
+    driver: str
+    memory_total: int | None = None
+    memory_used: int | None = None
+    throttle: int | None = None
+    ecc_uncorrected: int | None = None
+    ecc_corrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    pcie: tuple[int | None, int | None, int | None, int | None] = (None, None, None, None)
+    """Generation now and at most, lanes now and at most."""
+
+
+@dataclass(frozen=True)
+class RdmaLink:
+    """A port of an RDMA device and the interface that belongs to it."""
+
+    device: str
+    port: int
+    state: str
+    netdev: str
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it carries traffic."""
+        return self.state == "ACTIVE"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface: MTU in bytes, whether it has a carrier, and its addresses without prefix length."""
+
+    name: str
+    mtu: int
+    up: bool
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GuestFacts:
+    """What a guest answered. `failures` are the names of commands without a usable answer, and why."""
+
+    gpus: tuple[SmiGpu, ...] = ()
+    processes: tuple[tuple[int, str], ...] = ()
+    cuda: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    links: tuple[RdmaLink, ...] = ()
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)
+    rules: tuple[tuple[str, str], ...] = ()
+    """Pairs of a source address and a table."""
+    kernel: tuple[tuple[float, str], ...] = ()
+    """Messages with the seconds since boot."""
+    uptime: float | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gid_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Types of the GIDs by ``device/port``, in the order of their indexes."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
+    """Return the facts in the answers of a guest; what cannot be read is a failure of its command."""
+    failures: dict[str, str] = {}
+
+    def read(asked: Asked, parse: Callable[[str], T], default: T, codes: Sequence[int] = (0,)) -> T:
+        answer = answers.get(asked.name)
+        if answer is None:
+            return default
+        if answer.failure or answer.code not in codes:
+            last = (answer.out.strip().splitlines() or [""])[-1]
+            failures[asked.name] = answer.failure or f"`{asked.argv[0]}` ended with {answer.code}: {last}".rstrip(": ")
+            return default
+        try:
+            return parse(answer.out)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            failures[asked.name] = f"the output of `{asked.argv[0]}` is not as expected"
+            return default
+
+    none: tuple[()] = ()
+    values: dict[str, str] = read(SYSFS, _pairs, {}, (0, 1, 2))  # grep says 2 where one of the patterns means no file
+    return GuestFacts(
+        gpus=read(SMI, lambda out: tuple(_gpus(out)), none, (0, NO_DEVICES)),
+        processes=read(PROCESSES, lambda out: tuple(_processes(out)), none, (0, NO_DEVICES)),
+        cuda=read(CUDA, _cuda, "", (0, NO_DEVICES)),
+        packages=read(VERSIONS, lambda out: {name: version for name, version in map(str.split, out.splitlines())}, {}),
+        links=read(LINKS, lambda out: tuple(_links(out)), none),
+        interfaces=read(ADDRESSES, lambda out: {i.name: i for i in _interfaces(out)}, {}),
+        rules=read(RULES, lambda out: tuple((str(r.get("src")), str(r["table"])) for r in json.loads(out)), none),
+        kernel=read(KERNEL, lambda out: tuple(_messages(out)), none),
+        uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
+        counters={path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
+        gid_types=_gid_types(values),
+        failures=failures,
+    )
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    return int(text, 16) if text.lower().startswith("0x") else int(text) if text.isdigit() else None
+
+
+def _yes(text: str) -> bool | None:
+    return {"yes": True, "no": False}.get(text.strip().lower())
+
+
+def _cuda(out: str) -> str:
+    found = re.search(r"CUDA Version: ([\d.]+)", out)
+    return found[1] if found else ""
+
+
+def _gpus(out: str) -> Iterator[SmiGpu]:
+    for line in out.splitlines():
+        if line.startswith("No devices"):
+            return
+        row = dict(zip(GPU_FIELDS, (part.strip() for part in line.split(",")), strict=True))
+        pcie = tuple(_number(row[f"pcie.link.{name}"]) for name in ("gen.current", "gen.max"))
+        width = tuple(_number(row[f"pcie.link.{name}"]) for name in ("width.current", "width.max"))
+        yield SmiGpu(
+            int(row["index"]),
+            row["uuid"],
+            row["pci.bus_id"].lower().removeprefix("0000"),
+            row["name"],
+            row["driver_version"],
+            _number(row["memory.total"]),
+            _number(row["memory.used"]),
+            _number(row["clocks_throttle_reasons.active"]),
+            _number(row["ecc.errors.uncorrected.volatile.total"]),
+            _number(row["ecc.errors.corrected.volatile.total"]),
+            _yes(row["remapped_rows.pending"]),
+            _yes(row["remapped_rows.failure"]),
+            (*pcie, *width),  # type: ignore[arg-type] # two and two
+        )
+
+
+def _processes(out: str) -> Iterator[tuple[int, str]]:
+    for line in out.splitlines():
+        pid, _, uuid = line.partition(",")
+        if pid.strip().isdigit():
+            yield int(pid), uuid.strip()
+
+
+def _links(out: str) -> Iterator[RdmaLink]:
+    for line in out.splitlines():
+        words = line.split()
+        if words[:1] == ["link"]:
+            device, _, port = words[1].partition("/")
+            named = dict(zip(words[2::2], words[3::2], strict=False))
+            yield RdmaLink(device, int(port), named["state"], named.get("netdev", ""))
+
+
+def _interfaces(out: str) -> Iterator[Interface]:
+    for each in json.loads(out):
+        addresses = tuple(str(a["local"]) for a in each.get("addr_info", ()) if "local" in a)
+        yield Interface(str(each["ifname"]), int(each["mtu"]), "LOWER_UP" in each.get("flags", ()), addresses)
+
+
+def _messages(out: str) -> Iterator[tuple[float, str]]:
+    for line in out.splitlines():
+        found = re.match(r"(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)", line)
+        if found:
+            yield float(found[1]), found[2]
+
+
+def _pairs(out: str) -> dict[str, str]:
+    found = (line.partition(":") for line in out.splitlines() if line.startswith("/sys/"))
+    return {path: value.strip() for path, _, value in found}
+
+
+def _gid_types(values: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[int, str]] = {}
+    for path, value in values.items():
+        match = re.fullmatch(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/gid_attrs/types/(\d+)", path)
+        if match:
+            found.setdefault(f"{match[1]}/{match[2]}", {})[int(match[3])] = value
+    return {port: tuple(own[n] for n in sorted(own)) for port, own in found.items()}
+
+
+def link_of(rail: Rail, facts: GuestFacts) -> RdmaLink | None:
+    """Return the RDMA port of a rail: by its interface, else by the name of its device."""
+    named = (link for link in facts.links if rail.interface and link.netdev == rail.interface)
+    same = (link for link in facts.links if rail.rdma_device and link.device == rail.rdma_device)
+    return next((link for own in (named, same) for link in own), None)
+
+
+def refined(node: Node, facts: GuestFacts) -> Node:
+    """Return a node with what its guest knows better: UUIDs and addresses of GPUs, RDMA devices, MTU, GID index."""
+    gpus = list(node.gpus)
+    if len(facts.gpus) == len(gpus):
+        gpus = [
+            replace(gpu, index=seen.index, uuid=seen.uuid, guest_pci=seen.bus)
+            for gpu, seen in zip(gpus, facts.gpus, strict=True)
+        ]
+    elif facts.gpus and not gpus:
+        gpus = [NodeGpu(seen.index, seen.bus, uuid=seen.uuid) for seen in facts.gpus]
+    return replace(node, gpus=tuple(gpus), rails=tuple(_rail(rail, facts) for rail in node.rails))
+
+
+def _rail(rail: Rail, facts: GuestFacts) -> Rail:
+    link = link_of(rail, facts)
+    if link is None:
+        return rail
+    interface = facts.interfaces.get(link.netdev or rail.interface)
+    types = facts.gid_types.get(f"{link.device}/{link.port}", ())
+    index = next((n for n, kind in enumerate(types) if kind == "RoCE v2"), None)
+    return replace(
+        rail,
+        interface=link.netdev or rail.interface,
+        rdma_device=link.device,
+        port=link.port,
+        gid_index=index if index is not None else rail.gid_index,
+        mtu=interface.mtu if interface else rail.mtu,
+    )
