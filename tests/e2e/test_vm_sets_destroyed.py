@@ -78,7 +78,7 @@ def test_a_set_is_destroyed_and_nothing_else(two, cli, new_client, what):
     assert two.names == {"copy", "train-02", "ubuntu-22.04"}
     assert two.vms()["train-02"]["power"] == "poweredOn"
     assert two.addresses() == {}
-    assert two("destroy", given, "--yes") == 0, "there is nothing left to destroy"
+    assert two("destroy", given, "--yes") == (0 if what == "playbook" else 64), "there is nothing left to destroy"
 
 
 def test_a_limit_destroys_some_and_keeps_the_addresses_of_the_others(two, cli):
@@ -91,8 +91,11 @@ def test_a_limit_destroys_some_and_keeps_the_addresses_of_the_others(two, cli):
 
 
 def test_what_is_no_set_is_refused(two, cli):
-    assert two("destroy", "no-such-set", "--yes") == 0
-    assert "set.none" in cli.rules
+    assert two("destroy", "trian", "--yes") == 64
+    assert cli.error == "usage.no-set"
+    assert "did you mean 'train'?" in cli.err
+    assert two("destroy", "trian", "--dry-run") == 64
+    assert two("destroy", "train", "--limit", "other-01", "--yes") == 0, "it is only not named"
     assert two("destroy", "no set") == 64
     assert two("destroy", cli.file("- hosts: all\n  ntp: {servers: [a.b]}\n")) == 64
 
@@ -269,7 +272,8 @@ def test_a_vm_that_was_powered_on_again_is_shut_down_first(known, cli, monkeypat
     assert len(known.addresses()) == len(known.held) - 1
 
 
-def test_a_disk_of_another_vm_keeps_a_member_from_being_destroyed(known, cli):
+def foreign_disk(known, cli):
+    """Attach the disk of another VM to a member, which is then refused; return its file."""
     soap = known.client
     soap.wait(soap.vm("other-01").PowerOffVM_Task())
     device = soap.vim.vm.device
@@ -279,15 +283,70 @@ def test_a_disk_of_another_vm_keeps_a_member_from_being_destroyed(known, cli):
     disk.backing = backing
     change = device.VirtualDeviceSpec(operation="add", device=disk)
     soap.wait(soap.vm("train-02").ReconfigVM_Task(soap.vim.vm.ConfigSpec(deviceChange=[change])))
+    name = theirs.backing.fileName
     assert known("destroy", "train", "--yes", "--destroy", 2) == 1
     assert "[vm_set.foreign-disk]" in cli.out
-    assert theirs.backing.fileName in cli.out
+    assert name in cli.out
     assert destroyed(known) == []
+    return name
+
+
+def deleted(sets):
+    """The files of disks that went with VMs."""
+    return {disk for e in sets.ledger(call="Destroy_Task") for disk in e["detail"].get("disks", ())}
+
+
+def test_a_disk_of_another_vm_keeps_a_member_from_being_destroyed(known, cli):
+    name, soap = foreign_disk(known, cli), known.client
     attached = soap.vm("train-02").config.hardware.device
-    own = next(d for d in attached if isinstance(d, device.VirtualDisk) and d.backing.fileName == backing.fileName)
+    device = soap.vim.vm.device
+    own = next(d for d in attached if isinstance(d, device.VirtualDisk) and d.backing.fileName == name)
     change = device.VirtualDeviceSpec(operation="remove", device=own)
     soap.wait(soap.vm("train-02").ReconfigVM_Task(soap.vim.vm.ConfigSpec(deviceChange=[change])))
     assert known("destroy", "train", "--yes", "--destroy", 2) == 0
-    gone = {disk for e in known.ledger(call="Destroy_Task") for disk in e["detail"].get("disks", ())}
-    assert gone
-    assert theirs.backing.fileName not in gone
+    assert deleted(known)
+    assert name not in deleted(known)
+
+
+def test_a_disk_of_another_vm_is_detached_first_on_request(known, cli):
+    name = foreign_disk(known, cli)
+    assert known("destroy", "train", "--detach-disks", "--dry-run") == 0, cli.out
+    last = cli.out.partition("DESTROYED, WITH ALL DATA")[2]
+    assert f"{name}  is detached first, and stays" in last
+    before = len(known.ledger("train-02", "ReconfigVM_Task"))
+    assert known("destroy", "train", "--detach-disks", "--yes", "--destroy", 2) == 0, cli.out + cli.err
+    assert f"detached, not deleted: {name}" in cli.out
+    (sent,) = known.ledger("train-02", "ReconfigVM_Task")[before:]
+    assert [d["operation"] for d in sent["detail"]["devices"]] == ["remove"]
+    assert destroyed(known) == ["train-01", "train-02"]
+    assert deleted(known)
+    assert name not in deleted(known)
+    known.client.wait(known.client.vm("other-01").PowerOnVM_Task())
+
+
+@pytest.mark.parametrize("fault", ["ReconfigVM_Task", "Destroy_Task"])
+def test_a_detachment_that_is_killed_is_brought_to_its_end(known, cli, monkeypatch, tmp_path, fault):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    name = foreign_disk(known, cli)
+    known.lab.post("/lab/faults", {"rules": f"- {{on: {fault}, nth: 1, do: hold}}"})
+    more = ("train", "--limit", "train-02", "--detach-disks", "--yes", "--destroy", 1)
+    run = Process(known.lab, "destroy", "-i", known.inventory, *more)
+    until(lambda: known.lab.get("/lab/faults")["fired"])
+    run.send(signal.SIGKILL)
+    run.wait()
+    known.lab.post("/lab/faults/release", {"rule": 1})
+    assert cli("resume") == 0, cli.out + cli.err
+    assert destroyed(known) == ["train-02"]
+    assert name not in deleted(known)
+
+
+def test_a_disk_in_a_snapshot_is_not_detached(known, cli):
+    name, soap = foreign_disk(known, cli), known.client
+    soap.wait(soap.vm("train-02").CreateSnapshot_Task("base", "", False, False))
+    assert known("destroy", "train", "--detach-disks", "--yes", "--destroy", 2) == 1
+    assert "[vm_set.detach-snapshot]" in cli.out
+    assert known("destroy", "train", "--yes", "--destroy", 2) == 1
+    assert "[vm_set.foreign-disk]" in cli.out, "also where only its parent is elsewhere"
+    assert destroyed(known) == []
+    disks = [d.backing for d in soap.vm("train-02").config.hardware.device if hasattr(d, "capacityInKB")]
+    assert name in {b.parent.fileName for b in disks if b.parent}

@@ -8,14 +8,19 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from vsphere_ai.addresses.holding import RESERVED
+from vsphere_ai.addresses.ledger_text import read_ledger
 from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
 from vsphere_ai.app.approval import Confirm, no_confirmation
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.references import load
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.connect.address_ledger import read_text
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.play import Play, Playbook, Power, Stated
+from vsphere_ai.language.validation import suggest
+from vsphere_ai.model.vm_sets import mark_of
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
@@ -27,7 +32,7 @@ class DestroyRequest:
     """What to destroy: the file of a playbook, which means the VMs of its sets, or the name of a set.
 
     `destroy` is the number of VMs, without which `yes` confirms nothing. `force` powers guests off that cannot be shut
-    down; `dry_run` plans, and changes nothing.
+    down; `detach_disks` keeps disks that are not the VMs' own; `dry_run` plans, and changes nothing.
     """
 
     what: str
@@ -37,26 +42,41 @@ class DestroyRequest:
     lock: Mode | None = None
     destroy: int | None = None
     force: bool = False
+    detach_disks: bool = False
     dry_run: bool = False
 
 
 def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
     """Destroy all members of sets, then release their addresses; other plays of a playbook are not carried out.
 
-    What `apply` raises; `UsageError` for a playbook without sets, and for what is neither a file nor a name.
+    What `apply` raises; `UsageError` for a playbook without sets, and for what is neither a file nor the name of a set.
     """
     path = Path(request.what)
     is_file = path.suffix != "" or path.exists()
     playbook = _without_members(load(path, request.estate, emit)) if is_file else _named(request)
     playbook = forced(playbook) if request.force else playbook
+    if request.detach_disks:
+        playbook = replace(playbook, plays=tuple(replace(play, detach_disks=True) for play in playbook.plays))
     given = ApplyRequest(path, request.estate, request.yes, request.confirm, request.lock)
     given = replace(given, destroy=request.destroy, title=playbook.path)
     if request.dry_run:
         given = replace(given, yes=False, confirm=lambda _: False, lock="none", destroy=None)
     result = apply_playbook(playbook, given, emit)
-    if not result.plan.steps and not is_file:
-        emit(Remark("set.none", f"there is no VM of a set '{request.what}', and it holds no addresses"))
+    if not (is_file or result.plan.steps or result.plan.items or request.estate.limit):
+        _require_known(request, emit)
+        emit(Remark("set.none", f"there is no VM of the set '{request.what}' any more"))
     return result
+
+
+def _require_known(request: DestroyRequest, emit: Emit) -> None:
+    """Refuse the name of a set that no VM carries in its mark, and that has no address, in quarantine or held."""
+    with open_session(request.estate, None, emit) as session:
+        vms = session.vcenter.read({"VirtualMachine": ("config.extraConfig", "config.instanceUuid")})
+        marks = [mark.set for facts in vms.values() if (mark := mark_of(facts)) is not None]
+        held = [nic.set for nic in read_ledger(read_text(session.vcenter).text).holdings if nic.set != RESERVED]
+    if request.what not in (*marks, *held):
+        text = f"there is no set '{request.what}' in this vCenter"
+        raise UsageError(text, suggest(request.what, {*marks, *held}, "it has"), rule="usage.no-set")
 
 
 def forced(playbook: Playbook) -> Playbook:

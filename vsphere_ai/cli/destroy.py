@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @yes_option
 @destroy_option
 @click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+@click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
 def command(what: str, estate: EstateRequest, form: str, lock: Mode | None, destroy: int | None, **flags: bool) -> int:
     """Destroy all VMs of the sets of PLAYBOOK, or of the SET of that name, after showing them with their disks.

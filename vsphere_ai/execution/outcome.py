@@ -96,6 +96,12 @@ class Run:
         """How many VMs were destroyed, and seen to be gone."""
         return sum(o.state == "done" and isinstance(o.planned.step, Destroy) for o in self.outcomes)
 
+    @property
+    def kept_disks(self) -> tuple[str, ...]:
+        """The files of the disks that were detached from VMs that were destroyed."""
+        gone = (o.planned.step for o in self.outcomes if o.state == "done")
+        return tuple(sorted({disk for step in gone if isinstance(step, Destroy) for disk in step.detached}))
+
 
 def failures(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
     """Return the outcomes an operator has to look at, in plan order."""

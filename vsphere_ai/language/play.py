@@ -159,6 +159,8 @@ class Play:
     """Names of VMs of a set that are made anew, and the generation that goes; 0: the one that is there."""
     adopts: tuple[str, ...] = ()
     """Names of VMs that become VMs of the set as they are; of the others nothing changes."""
+    detach_disks: bool = False
+    """Disks that are not the own ones of a VM are detached before it is destroyed, and stay."""
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,8 @@ class Destroy(Step):
     set: str
     index: int
     disks: tuple[str, ...] = ()
+    detached: tuple[str, ...] = field(default=(), metadata=WRITTEN_IF_SET)
+    """Files of disks that are detached first, in one reconfigure, and are not deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,11 +165,17 @@ def options_of(settings: Mapping[str, str]) -> tuple[PlainObject, ...]:
     return tuple({"_typeName": "OptionValue", "key": key, "value": value} for key, value in settings.items())
 
 
+def disks_by_file(facts: Facts) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """Return the files of a VM's disks, each with its device, in the order of the devices."""
+    devices = [d for d in facts.get("config.hardware.device") or () if d.get("_typeName") == "VirtualDisk"]
+    backings = (d.get("backing") or {} for d in devices)
+    files = (str(b.get("fileName") or b.get("deviceName") or "a raw device") for b in backings)
+    return tuple(zip(files, devices, strict=True))
+
+
 def disk_files(facts: Facts) -> tuple[str, ...]:
     """Return the files of a VM's disks, in the order of its devices."""
-    devices = (d for d in facts.get("config.hardware.device") or () if d.get("_typeName") == "VirtualDisk")
-    backings = (d.get("backing") or {} for d in devices)
-    return tuple(str(b.get("fileName") or b.get("deviceName") or "a raw device") for b in backings)
+    return tuple(name for name, _ in disks_by_file(facts))
 
 
 def mark_of(facts: Facts) -> Mark | None:

@@ -37,6 +37,8 @@ READING = ("System.View", "System.Read")
 DELETE = "VirtualMachine.Inventory.Delete"
 """What destroying a VM takes, on the VM and on its folder."""
 CUSTOMIZE = "VirtualMachine.Provisioning.Customize"
+REMOVE_DISK = "VirtualMachine.Config.RemoveDisk"
+"""What detaching a disk takes (VirtualMachineConfigSpec, deviceChange)."""
 EDIT_CLUSTER = "Host.Inventory.EditCluster"
 LEDGER = ("Global.ManageCustomFields", "Global.SetCustomField")
 """What writing the leases of addresses takes, on the root folder (see `connect.address_ledger`)."""
@@ -264,7 +266,7 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
         case Reboot(via="ssh"):
             return ()
         case Destroy():
-            return (DELETE,)
+            return (DELETE, REMOVE_DISK) if step.detached else (DELETE,)
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)
         case Reconfigure():

@@ -250,6 +250,7 @@ def _destroyed(plan: Plan) -> Iterator[Line]:
         if isinstance(step, Destroy):
             for number, disk in enumerate(step.disks or ("no disk",)):
                 yield f"  - {'' if number else step.target.name:<20} {disk}", 0
+            yield from ((f"  = {'':<20} {disk}  is detached first, and stays", 0) for disk in step.detached)
 
 
 def _summary(plan: Plan) -> str:

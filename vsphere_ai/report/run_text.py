@@ -30,6 +30,7 @@ def run_text(run: Run) -> str:
     found = [f"{counted(verified, 'target')} read back and found as planned"] if verified or not run.destroyed else []
     found += [f"{counted(run.destroyed, 'VM')} destroyed"] if run.destroyed else []
     lines = [", ".join([f"{run.count('done')} of {total} steps done in {duration(run.seconds)}", *found])]
+    lines += [f"detached, not deleted: {', '.join(map(safe, run.kept_disks))}"] if run.kept_disks else []
     for outcome in failures(run.outcomes):
         step, error = outcome.planned.step, outcome.error
         word = "UNKNOWN" if outcome.state == "unknown" else "FAILED"

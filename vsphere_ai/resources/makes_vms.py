@@ -105,8 +105,8 @@ class MakesVms:
         """Return what a change of a field takes, of a VM that is there; empty where that is not said."""
         return ""
 
-    def leaving(self) -> State:
-        """Return the state of a VM of the set that is to be destroyed."""
+    def leaving(self, *, detach: bool = False) -> State:
+        """Return the state of a VM of the set that is to be destroyed; `detach`: foreign disks of it stay."""
         raise NotImplementedError
 
     def is_ready(self, member: Member, estate: Estate) -> bool:

@@ -29,7 +29,7 @@ def with_members(desired: Desired, plays: Iterable[SetPlay], estate: Estate) -> 
     for member in members_of(estate):
         play = by_set.get(member.set)
         if member.leaving and play is not None and _is_meant(member, play):
-            states = tuple(_resources([play.kind.leaving()]))
+            states = tuple(_resources([play.kind.leaving(detach=play.play.detach_disks)]))
             found[Target("vm", member.name, member.ref)] = TargetPlan(states, power=play.play.power)
     return Desired(dict(sorted(found.items())))
 

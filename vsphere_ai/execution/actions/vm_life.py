@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
+from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
 from vsphere_ai.guests.cloud_init import LEFT, USERDATA, given_network, holds_password, with_passwords
@@ -16,8 +17,8 @@ from vsphere_ai.guests.reported import what_is_missing
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Clone, Destroy, GuestReady
-from vsphere_ai.model.vm_sets import Mark, disk_files, mark_of, options_of, settings_of
+from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Reconfigure
+from vsphere_ai.model.vm_sets import Mark, disk_files, disks_by_file, mark_of, options_of, settings_of
 
 CONFLICT = "guest.conflict"
 _USERDATA = (USERDATA, f"{USERDATA}.encoding")
@@ -26,7 +27,9 @@ CLONE_TIMEOUT = 7200
 LOST_CLONE = 1800.0
 """Seconds that a clone is waited for whose answer was lost, while a task runs on its source."""
 _UNDER_WAY = ("queued", "running")
+CHANGE = "VirtualDeviceConfigSpec"
 _GOING = (
+    "config.changeVersion",
     "config.hardware.device",
     "config.template",
     "runtime.connectionState",
@@ -142,9 +145,25 @@ class VmLife:
             raise Conflict(f"{vm.name} was powered on again; it is not destroyed", "plan again", rule="object.changed")
         if may_have_children(found) and (names := children_of(self._context.vcenter, [vm.ref]).get(vm.ref)):
             raise Conflict(f"{vm.name}: {words(names)}; it is not destroyed", "plan again", rule="object.changed")
+        self._detach(step, found, say)
         self._context.task(vm, "Destroy_Task", {}, say)
         if self.is_there(vm):
             raise StepFailed(f"{vm.name} is still there after Destroy_Task", "look at its tasks in the vSphere Client")
+
+    def _detach(self, step: Destroy, found: Facts, say: Say) -> None:
+        """Take the disks off a VM that are not to go with it, in one reconfigure; read back that they are off."""
+        vm, devices = step.target, [disk for name, disk in disks_by_file(found) if name in step.detached]
+        if devices:
+            off = tuple({"_typeName": CHANGE, "operation": "remove", "device": device} for device in devices)
+            change = Reconfigure(target=vm, summary="detach disks", device_changes=off)
+            spec = config_spec(change, found.get("config.changeVersion"))
+            self._context.task(vm, "ReconfigVM_Task", {"spec": spec}, say)
+            left = [name for name in disk_files(self._context.read(vm, *_GOING)) if name in step.detached]
+            if left:
+                message = f"{vm.name} still has {', '.join(left)} after they were detached; it is not destroyed"
+                raise StepFailed(message, "look at its tasks in the vSphere Client")
+        for name in step.detached:
+            self._context.notice(f"{vm.name}: {name} is detached, and stays")
 
     def _require_ours(self, step: Destroy, found: Facts) -> None:
         vm, mark = step.target, mark_of(found)
@@ -154,9 +173,9 @@ class VmLife:
         if found.get("runtime.connectionState") != "connected":
             words = f"is {found.get('runtime.connectionState')}; it may run elsewhere, and is not destroyed"
             raise Conflict(f"{vm.name} {words}", "connect its host, then plan again", rule="object.changed")
-        disks = disk_files(found)
-        if disks != step.disks:
-            more = ", ".join(d for d in disks if d not in step.disks) or "fewer"
+        disks = tuple(d for d in disk_files(found) if d not in step.detached)
+        if disks != step.disks or (step.detached and found.get("snapshot")):
+            more = ", ".join(d for d in disks if d not in step.disks) or "fewer, or snapshots"
             raise Conflict(
                 f"{vm.name} has other disks than at planning ({more}); it is not destroyed",
                 "plan again",

@@ -8,7 +8,7 @@ from typing import Self
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Effect, FieldChange, Problem, State, Target
-from vsphere_ai.model.steps import Destroy, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, disk_files, mark_of, member_of
 from vsphere_ai.resources._helpers import ethernet
@@ -20,6 +20,7 @@ from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
+from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
 from vsphere_ai.resources.vm_set.disks import size_gb
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
@@ -98,9 +99,9 @@ class VmSet(MakesVms, VmSetFields, Resource):
         """Return a member that is to be made as vCenter will show it right after its clone."""
         return facts_of(self.wanted_set(), member, estate)
 
-    def leaving(self) -> State:
-        """Return the state of a VM that the play no longer names."""
-        return VmSet.model_construct(name=self.name, disks=())
+    def leaving(self, *, detach: bool = False) -> State:
+        """Return the state of a VM that the play no longer names; with `detach`, `settle` names the disks that stay."""
+        return VmSet.model_construct(name=self.name, disks=(), detached=() if detach else None)
 
     def is_ready(self, member: Member, estate: Estate) -> bool:
         """Return whether the guest has said that it is ready, or is not to be on."""
@@ -156,7 +157,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
         """Add what is decided about the member; what a VM has only from its making is not asked for again."""
         member, now = member_of(view.estate, target.ref), view.get(VmSet, target.ref)
         if self.destroyed or member is None:
-            return self
+            foreign = tuple(foreign_disks(view.facts(target.ref))) if self.detached is not None else ()
+            return self.model_copy(update={"detached": foreign or None})
         power, addresses = self.power_state or "on", {n.name: str(n) for n in member.nics}
         if member.adopting:
             adopted = was(view.facts(target.ref)) if now is None else None
@@ -198,15 +200,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         if member is None:
             return
         if self.destroyed:
-            yield Destroy(
-                target=target,
-                kinds=(self.kind,),
-                needs_power_off=True,
-                set=member.set,
-                index=member.index,
-                disks=(files := disk_files(view.facts(target.ref))),
-                summary=f"destroy, with {len(files)} disk{'' if len(files) == 1 else 's'}",
-            )
+            yield destroy_step(target, member, view.facts(target.ref), self.detached or ())
             return
         if member.adopting:
             yield mark_step(target, member, view.facts(target.ref))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.guests.cloud_init import guest_problems
@@ -11,9 +10,10 @@ from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member, disk_files, settings_of
+from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import guest_of
+from vsphere_ai.resources.vm_set.destruction import destroy_problems
 from vsphere_ai.resources.vm_set.disks import disk_problems, shrink_problems
 from vsphere_ai.resources.vm_set.image import findings_of
 from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
@@ -86,7 +86,7 @@ def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator
 def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: View) -> Iterator[Fault]:
     """Yield what keeps a member that is there from being as the play wants it, or from being destroyed."""
     if state.destroyed:
-        yield from destroy_problems(facts)
+        yield from destroy_problems(facts, state.detached)
         return
     for field, words in REBUILD.items():
         wanted, has = getattr(state, field), getattr(now, field)
@@ -108,28 +108,3 @@ def _differing(value: object, other: object) -> str:
         return "none" if value is None else str(value)
     theirs = other if isinstance(other, Mapping) else {}
     return ", ".join(f"{key} {said}" for key, said in value.items() if theirs.get(key) != said) or "none"
-
-
-def destroy_problems(facts: Facts) -> Iterator[Fault]:
-    """Yield why a VM must not be destroyed: vCenter deletes every disk that is attached to it."""
-    state = facts.get("runtime.connectionState")
-    if state != "connected":
-        yield Fault("not-connected", f"vCenter shows it as {state}; it may run elsewhere", "connect its host first")
-    devices: tuple[Mapping[str, Any], ...] = facts.get("config.hardware.device") or ()
-    for device in (d for d in devices if d.get("_typeName") == "VirtualDisk"):
-        backing: Mapping[str, Any] = device.get("backing") or {}
-        name = str(backing.get("fileName") or backing.get("deviceName") or "a raw device")
-        if device.get("vDiskId"):
-            yield Fault("foreign-disk", f"the disk {name} is a First Class Disk of its own", "detach it first")
-        elif backing.get("sharing") == "sharingMultiWriter":
-            yield Fault("foreign-disk", f"the disk {name} is shared with other VMs", "detach it first")
-        elif not _is_own(name, facts):
-            yield Fault(
-                "foreign-disk", f"the disk {name} is not in the VM's own folder", "detach it, or copy it, first"
-            )
-
-
-def _is_own(disk: str, facts: Facts) -> bool:
-    """Return whether a disk is in the folder of the VM's first disk, which the clone made."""
-    first = next(iter(disk_files(facts)), "")
-    return disk.rpartition("/")[0] == first.rpartition("/")[0]

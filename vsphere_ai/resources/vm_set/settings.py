@@ -178,6 +178,7 @@ class VmSetFields(State):
     addresses: Mapping[str, str] | None = observed("MAC address and addresses of each NIC.")
     guest: str | None = observed("What the guest is given.")
     ready: bool | None = observed("The guest has said that it is ready.")
+    detached: tuple[str, ...] | None = observed("Files of disks that are detached first, and not destroyed.")
     adopted: str | None = observed("Instance UUID that the VM had before it was adopted.")
     disks: tuple[str, ...] | None = observed("Files of its disks; none: the VM is destroyed with them.")
 
