@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import paramiko
 import pytest
+import yaml
 from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
+from vsphere_ai.connect.hostkeys import fingerprint
 from vsphere_ai.errors import UsageError
+from vsphere_ai.security.state_dir import lab_dir
 
 pytestmark = pytest.mark.lab
 LEAVES = "leaves: {leaf-a: {hosts: ['esx[01:02].lab.local']}}\n"
@@ -65,6 +71,24 @@ def test_vms_by_name_need_no_set(estate):
 
 def farm_now():
     from vsphere_ai.lab import process
-    from vsphere_ai.security.state_dir import lab_dir
 
     return process.find(lab_dir()).get("/lab/farm")
+
+
+def test_keys_of_guests_are_trusted_by_their_fingerprints(estate):
+    cli, _, inventory, playbook = estate
+    assert cli("apply", playbook, "--yes", "-i", inventory) == 0, cli.out
+    lab_known = lab_dir() / "known_hosts"
+    connection = yaml.safe_load((lab_dir() / "connection.yml").read_text())["guests"]
+    own = cli.folder / "known"
+    section = {**connection, "known_hosts": str(own), "key_file": str(lab_dir() / connection["key_file"])}
+    mine = cli.file(INVENTORY + f"guests: {json.dumps(section)}\n", "mine.yml")
+    assert cli("trust", "guest", playbook, "-i", mine, "--yes") == 64, "nothing would be compared"
+    assert cli("trust", "guest", playbook, "-i", mine, "--yes", "--fingerprint", "SHA256:x") == 4
+    assert not own.exists()
+    key = paramiko.HostKeys(str(lab_known)).lookup(f"[{section['addresses']['train-01'].replace(':', ']:')}")
+    (one,) = key.values()
+    assert cli("trust", "guest", "train-*", "-i", mine, "--yes", "--fingerprint", fingerprint(one)) == 0, cli.err
+    assert cli.out.count(fingerprint(one)) == 4
+    assert set(own.read_text().splitlines()) <= set(lab_known.read_text().splitlines())
+    assert len(own.read_text().splitlines()) == 4

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
-    from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes
+    from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
+    from vsphere_ai.app.nodes_trust import TrustGuestsRequest, trust_guests
     from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
@@ -92,7 +93,8 @@ _NAMES = {
     "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
-    "nodes": "NodesRequest NodesResult guest_settings list_nodes",
+    "nodes": "NodesRequest NodesResult guest_settings list_nodes meant",
+    "nodes_trust": "TrustGuestsRequest trust_guests",
     "outputs": "OutputRequest OutputResult output",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
@@ -129,7 +131,15 @@ __all__ += ["CheckpointRequest", "MemoryRequest", "calculate_checkpoints", "calc
 __all__ += ["LaunchRequest", "load_job", "planned_launch"]
 __all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
-__all__ += ["NodesRequest", "NodesResult", "guest_settings", "list_nodes"]
+__all__ += [
+    "NodesRequest",
+    "NodesResult",
+    "TrustGuestsRequest",
+    "guest_settings",
+    "list_nodes",
+    "meant",
+    "trust_guests",
+]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]

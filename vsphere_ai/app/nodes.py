@@ -44,6 +44,14 @@ class NodesRequest:
     estate: EstateRequest = field(default_factory=EstateRequest)
 
 
+def meant(text: str, estate: EstateRequest, *, set: str = "", nic: str = "") -> NodesRequest:
+    """Return a request for what a command line names: the file of a playbook, else patterns of VMs."""
+    path = Path(text)
+    if path.suffix in (".yml", ".yaml") or path.is_file():
+        return NodesRequest(playbook=path, set=set, nic=nic, estate=estate)
+    return NodesRequest(vms=(text,), nic=nic, estate=estate)
+
+
 @dataclass(frozen=True)
 class NodesResult:
     """Nodes in the order of their indexes, or names; and the state of each by the name of its VM."""

@@ -152,14 +152,30 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
     path = Path(loaded.ssh.known_hosts)
     known = HostKeys(path, may_be_absent=True)
     names = _named(loaded, request.pattern) or _looked_up(request.pattern, request.estate)
+    ssh = loaded.ssh
+
+    def look(name: str) -> Shown:
+        try:
+            address, port = ssh.endpoint(name)
+        except ValueError as error:
+            return Shown(name, name, "absent", error=UsageError(str(error).partition("\n")[0]))
+        return shown_by(known, name, address, port)
+
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        shown = list(pool.map(lambda name: _shown(loaded, known, name), names))
+        shown = list(pool.map(look, names))
+    return keep_shown(path, shown, request.confirm, request.fingerprints, emit)
+
+
+def keep_shown(
+    path: Path, shown: Sequence[Shown], confirm: Callable[[str], bool], fingerprints: Sequence[str], emit: Emit
+) -> int:
+    """Report keys, and add those that are new to a known_hosts file once that is confirmed; return the exit code."""
     for each in shown:
         emit(Answer(_line(each)))
     codes = [e.error.exit_code if e.error else 4 for e in shown if e.verdict in ("absent", "revoked")]
-    _all_given([e for e in shown if e.key is not None], {_plain(f) for f in request.fingerprints})
+    _all_given([e for e in shown if e.key is not None], {_plain(f) for f in fingerprints})
     wanted = [e for e in shown if e.verdict in ("new", "changed")]
-    if wanted and not request.confirm(f"Trust {'this key' if len(wanted) == 1 else f'these {len(wanted)} keys'}?"):
+    if wanted and not confirm(f"Trust {'this key' if len(wanted) == 1 else f'these {len(wanted)} keys'}?"):
         return most_serious([*codes, 1])
     for each in wanted:
         keep_host_key(path, each.known_as, each.key)
@@ -200,14 +216,10 @@ def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
     return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
 
 
-def _shown(loaded: Inventory, known: HostKeys, name: str) -> Shown:
-    if loaded.ssh is None:
-        raise UsageError("the inventory does not say how to reach hosts over SSH")
+def shown_by(known: HostKeys, name: str, address: str, port: int) -> Shown:
+    """Return what an SSH server shows, and how that compares with what is known of it."""
     try:
-        address, port = loaded.ssh.endpoint(name)
         key = fetch_host_key(address, port, known=known, host=name)
-    except ValueError as error:
-        return Shown(name, name, "absent", error=UsageError(str(error).partition("\n")[0]))
     except VsphereAiError as error:
         return Shown(name, name, "absent", error=error)
     before = known.known(name, address, port)

@@ -1,4 +1,4 @@
-"""`vsphere-ai trust`: shows a vCenter's certificate or hosts' SSH keys, and keeps those an operator agrees to."""
+"""`vsphere-ai trust`: shows a vCenter's certificate or SSH keys of hosts and guests, and keeps those agreed to."""
 
 from __future__ import annotations
 
@@ -55,6 +55,23 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes:
 
     request = app.TrustHostsRequest(_confirming(yes, fingerprint), pattern, estate, fingerprint)
     return app.trust_hosts(request, show_event)
+
+
+@command.command("guest")
+@click.argument("what", metavar="PLAYBOOK|PATTERN")
+@vcenter_options
+@click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a guest may have; repeatable.")
+@_YES
+def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
+    """Show the SSH host keys of the guests of VMs and keep them in the known_hosts file of `guests:`.
+
+    The VMs are those of a playbook's sets, or those that PATTERN means; vCenter is asked for their addresses.
+    Compare the fingerprints with the console of each VM, where cloud-init prints them.
+    """
+    from vsphere_ai import app
+
+    request = app.TrustGuestsRequest(_confirming(yes, fingerprint), app.meant(what, estate), fingerprint)
+    return app.trust_guests(request, show_event)
 
 
 def _confirming(yes: bool, fingerprint: str | Sequence[str]) -> Callable[[str], bool]:
