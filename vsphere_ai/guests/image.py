@@ -23,6 +23,8 @@ from vsphere_ai.model.state import Target
 KEY = "vsphere-ai.image"
 """Advanced setting, or begin of a line of the notes: ``cloud-init=24.1 renderer=netplan machine-id=clean``."""
 MARKS = "vsphere-ai."
+CLEAN = "clean"
+"""State of a machine id that was removed from the image."""
 VENDORDATA, OVF = "guestinfo.vendordata", "guestinfo.ovfEnv"
 INPUTS = (*(f"{name}{end}" for name in (METADATA, USERDATA, VENDORDATA) for end in ("", ".encoding")), OVF, READY)
 """Settings of a VM that cloud-init in a clone would read, or that a clone is taken for ready by."""
@@ -231,7 +233,7 @@ def _machine_id(image: _Image) -> Iterator[Finding]:
         yield image.unknown(
             "machine-id", "config.extraConfig", "it is not recorded that the machine id was removed", help
         )
-    elif state == "clean":
+    elif state == CLEAN:
         yield image.found("machine-id", "pass", "each clone makes its own machine id", (KEY, f"machine-id={state}"))
     else:
         words = "clones have the same machine id: the same DHCP client, and one journal"

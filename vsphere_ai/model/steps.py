@@ -303,6 +303,8 @@ class GuestReady(Wait):
     timeout: float = 600
     customized: bool = field(default=False, metadata=WRITTEN_IF_SET)
     """vCenter customizes the guest, which writes no ready key: what VMware Tools report has to do."""
+    one_machine_id: bool = field(default=False, metadata=WRITTEN_IF_SET)
+    """The image is known to give all its clones one machine id, of which the plan has warned."""
     clears: bool = field(default=False, metadata=WRITTEN_IF_SET)
     """The user data hold hashed passwords: they are removed from the VM once it is ready."""
 

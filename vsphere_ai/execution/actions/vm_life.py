@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from vsphere_ai.execution.disk_children import children_of, may_have_children, w
 from vsphere_ai.guests.cloud_init import LEFT, USERDATA, given_network, holds_password, with_passwords
 from vsphere_ai.guests.customization import FAILED
 from vsphere_ai.guests.netplan import file_text, read_network
-from vsphere_ai.guests.ready import READY, ready_problems, unprobed, verdict
+from vsphere_ai.guests.ready import READY, Ready, machine_problems, ready_problems, unprobed, verdict
 from vsphere_ai.guests.reported import what_is_missing
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
@@ -37,7 +38,7 @@ _GOING = (
     "snapshot",
 )
 """What is read of a VM right before it is destroyed, beside its mark."""
-_OF_GUEST = ("config.extraConfig", "guest.net", "runtime.powerState")
+_OF_GUEST = ("config.extraConfig", "config.instanceUuid", "guest.net", "runtime.powerState")
 _CUSTOMIZED = ("config.tools.pendingCustomization", "guest.customizationInfo")
 """What shows a customization as well: GuestInfo.customizationInfo since API 7.0.2; the events say the same."""
 _MARKED = ("name", "config.instanceUuid", "config.extraConfig")
@@ -48,6 +49,13 @@ class VmLife:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._ready: dict[str, tuple[Target, Ready]] = {
+            mark.uuid: (Target("vm", facts.name, facts.ref), said)
+            for facts in context.planned.values()
+            if (mark := mark_of(facts)) is not None and (said := _verdict(facts)) is not None
+        }
+        """What the guests of marked VMs have reported, by instanceUuid: at planning, and in this run."""
+        self._lock = threading.Lock()
 
     def clone(self, step: Clone, say: Say) -> None:
         """Send one CloneVM_Task, unless the VM is there; read back that the new VM has its identity and its mark."""
@@ -147,6 +155,8 @@ class VmLife:
             raise Conflict(f"{vm.name}: {words(names)}; it is not destroyed", "plan again", rule="object.changed")
         self._detach(step, found, say)
         self._context.task(vm, "Destroy_Task", {}, say)
+        with self._lock:
+            self._ready = {uuid: each for uuid, each in self._ready.items() if uuid != found.get("config.instanceUuid")}
         if self.is_there(vm):
             raise StepFailed(f"{vm.name} is still there after Destroy_Task", "look at its tasks in the vSphere Client")
 
@@ -192,6 +202,7 @@ class VmLife:
             last = why_not_customized(step, found) if step.customized else why_not_ready(step, found)
             self._require_network(step, found, booted=not last)
             if not last:
+                self._compare(step, found)
                 self._clear(step, found, say)
                 return
             say(f"{last}, {waited:.0f} s")
@@ -200,6 +211,19 @@ class VmLife:
             "look at the console of the guest; vsphere-ai resume waits for it again",
             rule="guest.not-ready",
         )
+
+    def _compare(self, step: GuestReady, found: Facts) -> None:
+        """Raise `NotVerified` where another guest has the machine id of this one, of which the plan has not warned."""
+        mark, said = mark_of(found), _verdict(found)
+        if mark is None or said is None:
+            return
+        with self._lock:
+            self._ready[mark.uuid] = step.target, said
+            same = {t: each for t, each in self._ready.values() if each.machine == said.machine}
+        for problem in (p for p in machine_problems(same) if p.target == step.target):
+            if not step.one_machine_id:
+                raise NotVerified(f"{step.target.name}: {problem.message}", problem.help, rule=problem.rule)
+            self._context.notice(f"{step.target.name}: {problem.message}")
 
     def _clear(self, step: GuestReady, found: Facts, say: Say) -> None:
         """Remove user data with passwords from a VM; a guest can only redact them, maybe for as long as it runs."""
@@ -231,6 +255,14 @@ class VmLife:
             )
         for line in unprobed(said) if booted else ():
             self._context.notice(f"{step.target.name}: {line}")
+
+
+def _verdict(facts: Facts) -> Ready | None:
+    """Return what the guest of a VM has reported; None where it has not, or something else."""
+    try:
+        return verdict(settings_of(facts).get(READY, ""))
+    except ValueError:
+        return None
 
 
 def why_not_ready(step: GuestReady, found: Facts) -> str:

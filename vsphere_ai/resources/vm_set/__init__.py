@@ -209,7 +209,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         else:
             yield clone_step(said, target, member, view)
             if self.power_state == "on" and member.nics:
-                yield ready_step(said, change, member)
+                yield ready_step(said, change, member, view)
 
     def effect(self, field: FieldChange, target: Target, view: View) -> Effect:
         """Return what a change of a field takes, of a VM that is there."""

@@ -14,6 +14,7 @@ from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.vm_set.clone import nics_of
 from vsphere_ai.resources.vm_set.disks import disks, resized
+from vsphere_ai.resources.vm_set.image import shares_machine_id
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 WHOLE_DEVICES = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
@@ -58,11 +59,11 @@ def change_steps(wanted: VmSetFields, said: VmSetFields, change: Change, member:
         grown = device_change("edit", resized(disks(facts)[0], wanted.disk_gb))
         yield Reconfigure(**own, device_changes=(grown,), summary=f"grow the first disk to {wanted.disk_gb} GB")
     if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):
-        step = ready_step(said, change, member)
+        step = ready_step(said, change, member, view)
         yield replace(step, generation=0) if change.before.adopted else step
 
 
-def ready_step(said: VmSetFields, change: Change, member: Member) -> GuestReady:
+def ready_step(said: VmSetFields, change: Change, member: Member, view: View) -> GuestReady:
     """Return the wait for the guest of a member, of which the play says this."""
     return GuestReady(
         target=change.target,
@@ -71,6 +72,7 @@ def ready_step(said: VmSetFields, change: Change, member: Member) -> GuestReady:
         generation=member.generation,
         nics=nics_of(member),
         customized=said.by_vcenter,
+        one_machine_id=shares_machine_id(member, view),
         clears=any(user.password for user in said.users or ()),
         summary="wait until the guest is ready, with every planned address",
     )

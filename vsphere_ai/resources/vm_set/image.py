@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.guests.image import Needs, canary, image_findings
+from vsphere_ai.guests.image import CLEAN, Needs, canary, image_findings, recorded
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -36,3 +36,9 @@ def canary_of(state: VmSetFields, member: Member, view: View) -> str:
     own = [m for m in members_of(view.estate) if m.set == member.set and not m.leaving and not m.faults]
     first = min(own, key=lambda m: m.index, default=member)
     return "" if any(m.exists for m in own) or first.ref == member.ref else first.ref
+
+
+def shares_machine_id(member: Member, view: View) -> bool:
+    """Return whether the builder of the source has recorded that its clones have one machine id."""
+    source = view.estate.get(member.place.source)
+    return source is not None and recorded(source).machine_id not in ("", CLEAN)
