@@ -78,10 +78,18 @@ class Guests:
         return server
 
     def _spawn(self, own: Path, port: int, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        self.configure(own, port, options)
+        with (own / "log").open("wb") as log:
+            return subprocess.Popen(self.argv(own), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def argv(self, own: Path) -> list[str]:
+        return [str(SSHD), "-D", "-e", "-f", str(own / "config")]
+
+    def configure(self, own: Path, port: int, options: tuple[str, ...], listen: str = "127.0.0.1") -> None:
         lines = [
             *options,
             f"Port {port}",
-            "ListenAddress 127.0.0.1",
+            f"ListenAddress {listen}",
             f"HostKey {own / 'host_key'}",
             f"AuthorizedKeysFile {own / 'authorized_keys'}",
             "PidFile none",
@@ -94,9 +102,6 @@ class Guests:
             "MaxStartups 200",
         ]
         (own / "config").write_text("\n".join(lines) + "\n")
-        with (own / "log").open("wb") as log:
-            argv = [str(SSHD), "-D", "-e", "-f", str(own / "config")]
-            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def settings(self, **changed) -> GuestSettings:
         """How the tool reaches them."""

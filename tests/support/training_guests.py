@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from support.guest_sshd import SSHD, Guests, free_port
+from support.guest_sshd import SSHD, Guests, Sshd, free_port, keygen
 
 UNSHARE = shutil.which("unshare")
 OWN = 'mount -t tmpfs none /var/tmp && exec "$@"'
@@ -53,7 +56,7 @@ def reduced(value):
             time.sleep(0.05)
 
 
-print("rank", rank, "sum", reduced(rank + 1), flush=True)
+sys.stdout.write(f"rank {rank} sum {reduced(rank + 1)}\\n")
 """
 
 
@@ -66,15 +69,15 @@ def may_unshare() -> bool:
 class TrainingGuests(Guests):
     """Guests with a job on them."""
 
-    def _spawn(self, own: Path, port: int, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        super()._spawn(own, port, options).kill()  # it wrote the configuration
-        with (own / "log").open("wb") as log:
-            argv = [str(UNSHARE), "-m", "sh", "-c", OWN, "sh", str(SSHD), "-D", "-e", "-f", str(own / "config")]
-            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    def argv(self, own: Path) -> list[str]:
+        return [str(UNSHARE), "-m", "sh", "-c", OWN, "sh", *super().argv(own)]
 
     def folder_of(self, vm: str) -> Path:
         """The folder of runs as the guest sees it."""
         return Path(f"/proc/{self.servers[vm].process.pid}/root/var/tmp/vsphere-ai")
+
+    def address(self, vm: str) -> str:
+        return "127.0.0.1"
 
     def job(self, script: str, **more: object) -> Path:
         """A job of two processes on each guest, and an inventory beside it."""
@@ -82,7 +85,7 @@ class TrainingGuests(Guests):
 
         (self.folder / "train.py").write_text(script)
         (self.folder / "vsphere-ai.yaml").write_text(INVENTORY + self.inventory())
-        nodes = [{"name": vm, "address": "127.0.0.1"} for vm in self.servers]
+        nodes = [{"name": vm, "address": self.address(vm), "interface": "ens192"} for vm in self.servers]
         ports = {"port": free_port(), "control_port": free_port()}
         given = {
             "training_job": "sum",
@@ -93,6 +96,99 @@ class TrainingGuests(Guests):
         path = self.folder / "job.yml"
         path.write_text(yaml.safe_dump({**given, **ports, "grace": "1s", **more}, sort_keys=False))
         return path
+
+
+class NetworkedGuests(TrainingGuests):
+    """Guests with an address of their own each, on one network, as VMs have them; needs root and iproute2."""
+
+    PORT = 2222
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        number = os.getpid() % 250 + 1
+        self.bridge, self.network = f"vsai{number}", f"10.213.{number}"
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("addr", "add", f"{self.network}.254/24", "dev", self.bridge)
+        ip("link", "set", self.bridge, "up")
+
+    def start(self, vm: str, *options: str) -> Sshd:
+        own = self.folder / vm
+        (own / "home").mkdir(parents=True)
+        keygen(own / "host_key")
+        keys = f"AuthorizedKeysFile {own / 'authorized_keys'} {own / 'home' / '.ssh' / 'authorized_keys'}"
+        shutil.copy(self.folder / "id.pub", own / "authorized_keys")
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.configure(own, self.PORT, (keys, *options), "0.0.0.0")
+        argv = [str(UNSHARE), "-m", "-n", "-u", "sh", "-c", f"{OWN_NETWORK}; {OWN}", vm, *Guests.argv(self, own)]
+        with (own / "log").open("wb") as log:
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        number = len(self.servers) + 1
+        until = time.monotonic() + 10
+        while os.readlink(f"/proc/{process.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        link = f"{self.bridge}v{next(LINKS)}"  # the kernel takes a while to remove those of guests that are gone
+        inside = ("nsenter", "-t", str(process.pid), "-n", "ip")
+        ip(
+            "link",
+            "add",
+            link,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "ens192",
+            "netns",
+            str(process.pid),
+        )
+        ip("link", "set", link, "master", self.bridge, "up")
+        for words in (["addr", "add", f"{self.network}.{number}/24", "dev", "ens192"], ["link", "set", "lo", "up"],
+                      ["link", "set", "ens192", "up"]):  # fmt: skip
+            subprocess.run([*inside, *words], check=True, capture_output=True)
+        self.servers[vm] = Sshd(vm, own, self.PORT, process)
+        self._known(vm, number)
+        return self.servers[vm]
+
+    def _known(self, vm: str, number: int) -> None:
+        kind, text, *_ = (self.folder / vm / "host_key.pub").read_text().split()
+        with (self.folder / "known_hosts").open("a") as file:
+            file.write(f"[{self.network}.{number}]:{self.PORT} {kind} {text}\n")
+        until = time.monotonic() + 10
+        while True:
+            try:
+                with socket.create_connection((f"{self.network}.{number}", self.PORT), 1):
+                    return
+            except OSError:
+                assert time.monotonic() < until, (self.folder / vm / "log").read_text()
+                time.sleep(0.02)
+
+    def inventory(self) -> str:
+        return (
+            f"guests:\n  username: {getpass.getuser()}\n  key_file: {self.folder / 'id'}\n"
+            f"  known_hosts: {self.folder / 'known_hosts'}\n  port: {self.PORT}\n"
+        )
+
+    def address(self, vm: str) -> str:
+        return f"{self.network}.{list(self.servers).index(vm) + 1}"
+
+    def processes_in(self, vm: str) -> list[str]:
+        """The programs that run in a guest, beside its OpenSSH server."""
+        own = os.readlink(f"/proc/{self.servers[vm].process.pid}/ns/net")
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                name = (entry / "comm").read_text().strip()
+                if os.readlink(entry / "ns/net") == own and not name.startswith("sshd"):
+                    found.append(name)
+        return found
+
+
+LINKS = count(1)
+OWN_NETWORK = 'hostname "$0"'
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 INVENTORY = "vcenters: {none: {address: 127.0.0.1, username: u, password: 'env:NONE'}}\n"
@@ -132,6 +228,24 @@ def guests(tmp_path):
         pytest.skip("this account cannot have a mount namespace")
     made = TrainingGuests(tmp_path)
     yield made
+    end(made)
+
+
+@pytest.fixture
+def networked(tmp_path):
+    if SSHD is None or shutil.which("mpirun") is None:
+        pytest.skip("no OpenSSH server or no Open MPI here: apt-get install openssh-server openmpi-bin")
+    try:
+        made = NetworkedGuests(tmp_path)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this account cannot make networks")
+    yield made
+    end(made)
+    ip("link", "del", made.bridge)
+
+
+def end(made: TrainingGuests) -> None:
+    """End what runs on guests, then the guests."""
     for vm in made.servers:
         for pid in supervisors(made, vm):
             with suppress(OSError):

@@ -242,8 +242,7 @@ def test_a_key_for_one_run_lets_rank_0_log_in():
     words = made.nodes[0].processes[0].argv
     agent = words[words.index("plm_rsh_agent") + 1]
     assert made.needs_mesh
-    assert f"-i {DIR}/mesh_key" in agent
-    assert "StrictHostKeyChecking=yes" in agent
+    assert agent == f"ssh -F {DIR}/mesh_config"
     assert not launched("mpi").needs_mesh
     assert not launched("mpi", 1, mpi={"ssh_mesh": True}).needs_mesh
 

@@ -13,11 +13,12 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_run
+from vsphere_ai.app.launch_mesh import Mesh, make_mesh
 from vsphere_ai.app.launch_node import ARGV, program
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
-from vsphere_ai.errors import Refused, StepFailed, Unreachable, UsageError, VsphereAiError
+from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests
+from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
@@ -49,14 +50,13 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     nodes = job_nodes(job, request.job, request.estate, emit)
     run = new_run(job)
     made = launch(job, request.mode, nodes, run)
-    if made.needs_mesh:
-        raise Refused("a key for one run (ssh_mesh) is not made yet", "let rank 0's node log in", rule="launch.mesh")
     again = job.resumed()
     resumed = launch(again, request.mode, nodes, run) if again is not None else None
-    shells = _opened(nodes, request.estate)
+    settings = guest_settings(find_inventory(request.estate.inventory))
+    shells = _opened(nodes, settings)
     try:
         emit(Status(f"starting {run}"))
-        specs = _specs(made, resumed)
+        specs = _specs(made, resumed, make_mesh(run, nodes, settings) if made.needs_mesh else None)
         head, *others = (shells[node.vm] for node in nodes)
         found = on_each([head], lambda shell: _started(shell, specs[shell.vm]))
         if not _faults(found):
@@ -117,11 +117,11 @@ def _reached(request: RunRequest, emit: Emit) -> tuple[TrainingJob, tuple[Node, 
     if request.run and not request.run.startswith(f"{job.training_job}-"):
         raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
     nodes = job_nodes(job, request.job, request.estate, emit)
-    return job, nodes, _opened(nodes, request.estate)
+    return job, nodes, _opened(nodes, guest_settings(find_inventory(request.estate.inventory)))
 
 
-def _opened(nodes: Sequence[Node], estate: EstateRequest) -> dict[str, GuestSsh]:
-    shells, failed = open_guests(nodes, guest_settings(find_inventory(estate.inventory)))
+def _opened(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, GuestSsh]:
+    shells, failed = open_guests(nodes, settings)
     if failed:
         _close(shells)
         raise next(iter(failed.values()))
@@ -141,7 +141,7 @@ def _faults(found: Mapping[str, object]) -> dict[str, VsphereAiError]:
     return {vm: each for vm, each in found.items() if isinstance(each, VsphereAiError)}
 
 
-def _specs(made: Launch, resumed: Launch | None) -> dict[str, dict[str, JsonValue]]:
+def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str, dict[str, JsonValue]]:
     """Return what the supervisor of each node is told, by the names of the VMs."""
     job, first = made.job, made.nodes[0].node
     orders = [_processes(each, job, n) for n, each in enumerate(made.nodes)]
@@ -156,11 +156,13 @@ def _specs(made: Launch, resumed: Launch | None) -> dict[str, dict[str, JsonValu
         "grace": job.grace,
         "done_when": job.done_when,
         "checkpoint": job.checkpoint.dir if job.checkpoint else None,
+        "authorized": mesh.line if mesh else None,
     }
     found: dict[str, dict[str, JsonValue]] = {}
     for number, each in enumerate(made.nodes):
         spec = {**shared, "node": number, "processes": orders[number], "resumed": again[number] if again else None}
-        spec["files"] = [{"name": f.name, "text": f.text, "executable": f.executable} for f in each.files]
+        files = (*each.files, *(mesh.files if mesh and number == 0 else ()))
+        spec["files"] = [{"name": f.name, "text": f.text, "executable": f.executable} for f in files]
         if number == 0:
             spec |= {"every": _without_commands(orders), "every_resumed": _without_commands(again or ())}
         found[each.node.vm] = spec

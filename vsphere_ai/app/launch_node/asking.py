@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from vsphere_ai.app.launch_node.processes import Message, kill, marked, nvidia
+from vsphere_ai.app.launch_node.processes import Message, kill, leave, marked, nvidia
 
 
 def read(path: str, most: int = 1 << 20) -> str:
@@ -78,5 +78,6 @@ def stop(spec: Message) -> Message:
         while ours and time.monotonic() < until:
             time.sleep(0.1)
             ours = marked(spec["run"])
+    leave(spec["run"], f"{spec['runs']}/{spec['run']}")
     on_gpu = set(nvidia("--query-compute-apps=pid") or ()) & seen
     return {**status(spec), "left": sorted(ours | on_gpu)}

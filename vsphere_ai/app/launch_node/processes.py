@@ -8,6 +8,7 @@ leaves behind becomes a child of the supervisor (a subreaper), so that nothing i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -41,6 +42,36 @@ def own_folder(path: str, *, new: bool = False) -> None:
         found = os.lstat(path)
         if new or not os.path.isdir(path) or os.path.islink(path) or found.st_uid != os.getuid():
             sys.exit(f"{path} is there already{'' if new else ', and belongs to another user'}")
+
+
+def authorize(run: str, line: str | None) -> None:
+    """Let a key log in that is for one run only, or with None take it out again; other lines stay as they are."""
+    path = os.path.expanduser("~/.ssh/authorized_keys")
+    end = f" vsphere-ai:{run}"
+    if line is None and not os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with open(f"{path}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with open(path) as file:
+                old = file.read()
+        except FileNotFoundError:
+            old = ""
+        kept = [each for each in old.splitlines() if not each.endswith(end)]
+        new = "".join(f"{each}\n" for each in [*kept, *([line] if line else [])])
+        if new != old:
+            mode = os.stat(path).st_mode & 0o777 if old else 0o600
+            write(path, new, mode)
+
+
+def leave(run: str, folder: str) -> None:
+    """Take out what lets rank 0's node log in to the others."""
+    authorize(run, None)
+    try:
+        os.unlink(f"{folder}/mesh_key")
+    except OSError:
+        return
 
 
 def marked(run: str) -> set[int]:
@@ -203,6 +234,7 @@ class Node:
         elif told["do"] == "drain":
             answer({"event": "drained", "ok": self.drained()})
         elif told["do"] == "end":
+            leave(self.spec["run"], self.folder)
             self.note(state="ended", outcome=told["outcome"], reason=told["reason"])
             return True
         return False

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any
 
-from vsphere_ai.app.launch_node.processes import DRAIN, TICK, Message, Node, own_folder, write
+from vsphere_ai.app.launch_node.processes import DRAIN, TICK, Message, Node, authorize, leave, own_folder, write
 
 GATHER, SILENCE, PING = 120.0, 60.0, 5.0
 """Seconds: until all nodes have called, without a sign of life beside what stopping takes, between signs of life."""
@@ -254,6 +254,8 @@ def supervise(spec: Message, server: socket.socket | None) -> None:
         node.stop()
         node.note(state="ended", outcome="failed", reason=f"the supervisor failed: {fault!r}")
         raise
+    finally:
+        leave(spec["run"], spec["folder"])
 
 
 def start(spec: Message) -> None:
@@ -262,6 +264,8 @@ def start(spec: Message) -> None:
     own_folder(spec["folder"], new=True)
     for each in spec["files"]:
         write(f"{spec['folder']}/{each['name']}", each["text"], 0o700 if each["executable"] else 0o600)
+    if spec["authorized"]:
+        authorize(spec["run"], spec["authorized"])
     server = None
     if spec["node"] == 0:
         address, port = spec["head"]

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from vsphere_ai.training.launch import VARIABLES_FILE, Launch, NodeFile, NodeLaunch, Plan, Process, refuse
 from vsphere_ai.training.on_node import rank_file
 
-KEY_FILE, KNOWN_HOSTS_FILE, HOST_FILE = "mesh_key", "mesh_known_hosts", "hostfile"
+HOST_FILE = "hostfile"
+KEY_FILE, KNOWN_HOSTS_FILE, CONFIG_FILE = "mesh_key", "mesh_known_hosts", "mesh_config"
 
 
 def launch(plan: Plan) -> Launch:
@@ -80,16 +81,7 @@ def ssh_options(plan: Plan) -> tuple[str, ...]:
     """Return how mpirun logs in with the key of this run; nothing without one."""
     if not plan.job.mpi.ssh_mesh or len(plan.nodes) == 1:
         return ()
-    return ("--mca", "plm_rsh_agent", f"ssh {' '.join(mesh_login(plan))}")
-
-
-def mesh_login(plan: Plan) -> tuple[str, ...]:
-    """Return the options of ssh for the key of this run."""
-    return (
-        *("-i", f"{plan.run_dir}/{KEY_FILE}", "-F", "none"),
-        *("-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes"),
-        *("-o", f"UserKnownHostsFile={plan.run_dir}/{KNOWN_HOSTS_FILE}"),
-    )
+    return ("--mca", "plm_rsh_agent", f"ssh -F {plan.run_dir}/{CONFIG_FILE}")
 
 
 def require_mesh(plan: Plan, launcher: str) -> None:
