@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from support.vm_sets import FULL, play
+from support.vm_sets import FARM, FULL, play
 
 from vsphere_ai.guests.ready import READY
 
@@ -120,3 +122,85 @@ def test_a_guest_says_again_that_it_is_ready_when_vcenter_has_forgotten_it(sets,
     client.until(said)
     assert sets("plan", cli.file(text), "--detailed-exitcode") == 0, cli.out
     assert len(sets.ledger("train-01", "CloneVM_Task")) == 1
+
+
+SCRATCH = "{name: scratch, gb: 500, datastore: nfs-scratch}"
+LOCAL = "{name: local, gb: 50, provisioning: thick, controller: nvme}"
+
+
+@pytest.fixture
+def stores(sets, make_lab, monkeypatch):
+    """A farm whose template has two disks, with a second datastore and a datastore cluster."""
+    disks = "template: true, more_disks_gb: [100]"
+    more = """
+datastores:
+  - {name: nfs-scratch, capacity_gb: 4096}
+  - {name: pod-1, capacity_gb: 1000, free_gb: 500, cluster: pod}
+  - {name: pod-2, capacity_gb: 1000, free_gb: 900, cluster: pod}
+datastore_clusters: [{name: pod}]
+"""
+    sets.lab = make_lab(FARM.replace("template: true", disks) + more)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    return sets
+
+
+def disks_of(sets, name):
+    """The files of a VM's disks by the clone, and those that were added to it later."""
+    return sets.ledger(name, "CloneVM_Task")[0]["detail"]["disks"]
+
+
+def test_disks_of_the_template_grow_and_others_are_added_by_the_clone(stores, new_client):
+    said = f"[{{number: 2, gb: 150}}, {SCRATCH}, {LOCAL}]"
+    stores.applied(play("train-[01:02]", nics=1, disks=said))
+    for name in ("train-01", "train-02"):
+        assert [len(stores.ledger(name, c)) for c in ("CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task")] == [1, 0, 1]
+        own = [d for d in new_client(stores.lab).vm(name).config.hardware.device if type(d).__name__.endswith("Disk")]
+        assert [d.capacityInKB >> 20 for d in own] == [200, 150, 500, 50]
+        assert [d.backing.fileName.startswith("[nfs-scratch]") for d in own] == [False, False, True, False]
+        assert [bool(d.backing.thinProvisioned) for d in own] == [True, True, True, False]
+    stores.applied(play("train-01", nics=1, disks=said), "--destroy", 1)
+    (gone,) = stores.ledger("train-02", "Destroy_Task")
+    assert len(gone["detail"]["disks"]) == 4
+    assert any(d.startswith("[nfs-scratch]") for d in gone["detail"]["disks"])
+
+
+def test_disks_of_a_vm_that_is_there_grow_and_more_are_added(stores):
+    stores.applied(play("train-01", nics=1, disks=f"[{SCRATCH}]"))
+    more = f"[{{number: 1, gb: 210}}, {SCRATCH.replace('500', '600')}, {{name: second, gb: 20}}]"
+    stores.applied(play("train-01", nics=1, disks=more))
+    assert len(stores.ledger("train-01", "ReconfigVM_Task")) == 1
+    assert len(stores.ledger("train-01", "PowerOnVM_Task")) == 1
+    assert stores.refused(play("train-01", nics=1, disks=f"[{SCRATCH}]")) == {"vm_set.disk-shrinks"}
+    stores.applied(play("train-01", nics=1, disks=f"[{{name: second, gb: 20}}, {LOCAL}]"))
+    assert len(stores.ledger("train-01", "PowerOnVM_Task")) == 2
+
+
+@pytest.mark.parametrize(
+    ("disks", "rule"),
+    [
+        ("[{number: 3, gb: 10}]", "vm_set.no-disk"),
+        ("[{number: 2, gb: 10}]", "vm_set.disk-shrinks"),
+        ("[{name: a, gb: 10, datastore: missing}]", "vm_set.not-found"),
+        ("[{name: a, gb: 5000, provisioning: thick, datastore: nfs-scratch}]", "vm_set.no-space"),
+    ],
+)
+def test_disks_that_cannot_be_are_refused(stores, disks, rule):
+    assert rule in stores.refused(play("train-01", nics=1, disks=disks))
+
+
+def test_vms_in_a_datastore_cluster_are_where_most_space_is_left(stores, cli):
+    stores.applied(play("train-[01:03]", nics=1, datastore="pod"))
+    homes = [next(iter(disks_of(stores, f"train-0{n}"))).partition("]")[0] for n in (1, 2, 3)]
+    assert homes == ["[pod-2", "[pod-2", "[pod-1"]
+    assert stores.refused(play("other-x", name="other", nics=1, datastore="pod", linked="true")) == {
+        "vm_set.no-datastore"
+    }
+
+
+def test_more_cpus_are_given_in_a_power_cycle_that_ends_with_a_ready_guest(sets, cli):
+    sets.applied(play("train-01", nics=1, cpus=2))
+    playbook = cli.file(play("train-01", nics=1, cpus=4))
+    assert sets("plan", playbook, "--format", "json") == 0
+    assert [(a["check"], a["note"]) for a in json.loads(cli.out)["answers"]] == [("CheckVmConfig", "")]
+    sets.applied(play("train-01", nics=1, cpus=4))
+    assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 2

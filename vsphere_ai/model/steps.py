@@ -70,6 +70,10 @@ class Step:
     """Of a datacenter's steps: sent only when everything of its hosts and VMs has ended well."""
 
 
+DeviceChange = Mapping[str, Any]
+"""A VirtualDeviceConfigSpec: what is done with a virtual device."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reconfigure(Step):
     """A fragment of a ``ReconfigVM_Task``; all fragments of one VM become one task.
@@ -79,7 +83,7 @@ class Reconfigure(Step):
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
-    device_changes: tuple[Mapping[str, Any], ...] = ()
+    device_changes: tuple[DeviceChange, ...] = ()
     extra_config: tuple[tuple[str, str], ...] = ()
 
 

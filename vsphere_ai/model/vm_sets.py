@@ -23,6 +23,8 @@ MOID = "moid"
 """What the facts of a member that is there have beside those read: the managed object id of the VM."""
 PREFIX = "vsphere-ai."
 """Begins the advanced settings of a mark; not ``guestinfo.``, so that no guest can write them (unverified)."""
+DISKS = f"{PREFIX}disks"
+"""The advanced setting that names the disks that a set added."""
 GENERATIONS = 4
 """Instance UUIDs of one member: another one each time that it is replaced, then the first one again."""
 _NAMESPACE = uuid.UUID("6f1c0d5a-3b0e-5d53-9a3f-6d1f7f1a2c11")
@@ -57,6 +59,7 @@ class Place:
     pool: str = ""
     datastore: str = ""
     host: str = ""
+    more_datastores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,18 @@ class Member:
     """The playbook that makes it."""
     why_here: str = ""
     """Why it is placed on its host, in words."""
+    why_store: str = ""
+    """Why it is placed on its datastore; empty where the play names that."""
     faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class MarkedDisk:
+    """A disk that a set added: its place in the VM, such as ``scsi1:0``, and its datastore; empty: that of the VM."""
+
+    name: str
+    at: str
+    datastore: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,8 @@ class Mark:
     """``linux_prep`` where vCenter has customized the guest; empty for cloud-init."""
     adopted: str = ""
     """The instanceUuid that a VM had before it was adopted; empty for one that was cloned for the set."""
+    disks: tuple[MarkedDisk, ...] = ()
+    """Disks that were added to it."""
 
     def settings(self) -> dict[str, str]:
         """Return the advanced settings."""
@@ -127,6 +143,7 @@ class Mark:
             f"{PREFIX}guest": self.guest,
             f"{PREFIX}customize": self.customize,
             f"{PREFIX}adopted": self.adopted,
+            DISKS: disks_text(self.disks),
         }
         return {key: value for key, value in settings.items() if value}  # an empty value removes a key
 
@@ -150,9 +167,19 @@ class Mark:
                 own.get("guest", ""),
                 own.get("customize", ""),
                 own.get("adopted", ""),
+                tuple(
+                    MarkedDisk(str(d["name"]), str(d["at"]), str(d["datastore"]))
+                    for d in json.loads(own.get("disks", "[]"))
+                ),
             )
         except (KeyError, TypeError, ValueError):
             return None
+
+
+def disks_text(disks: Iterable[MarkedDisk]) -> str:
+    """Return what a mark says of disks; empty where there are none."""
+    found = [{"name": d.name, "at": d.at, "datastore": d.datastore} for d in disks]
+    return json.dumps(found, separators=(",", ":")) if found else ""
 
 
 def settings_of(facts: Facts) -> dict[str, str]:

@@ -16,6 +16,7 @@ from vsphere_ai.model.steps import (
     Clone,
     ClusterRules,
     Destroy,
+    DeviceChange,
     Invoke,
     Lifecycle,
     Reboot,
@@ -85,9 +86,11 @@ DEVICES: Mapping[str, str] = {
     "add": "VirtualMachine.Config.AddRemoveDevice",
     "remove": "VirtualMachine.Config.AddRemoveDevice",
     "edit": "VirtualMachine.Config.EditDevice",
+    "add VirtualDisk": "VirtualMachine.Config.AddNewDisk",
+    "edit VirtualDisk": "VirtualMachine.Config.DiskExtend",
 }
 EXTRA_CONFIG = "VirtualMachine.Config.AdvancedConfig"
-NETWORK = "Network.Assign"
+NETWORK, SPACE = "Network.Assign", "Datastore.AllocateSpace"
 CONNECTING, VNICS = ("AddVirtualNic", "UpdateVirtualNic"), "config.network.vnic"
 """Methods that take `NETWORK` on a distributed port group as well (HostNetworkSystem, API reference)."""
 
@@ -166,23 +169,26 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
         for privilege in of_step(step, privilege_of):
             name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
             yield Need(name, ref, privilege, step.summary)
-        for ref in _port_groups(step, estate):
-            group = estate.get(ref)
-            yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+        stores = _stores(step.device_changes, estate) if isinstance(step, Reconfigure) else ()
+        for ref in (*_port_groups(step, estate), *stores):
+            facts = estate.get(ref)
+            privilege = SPACE if ref in stores else NETWORK
+            yield Need(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
 
 
 def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
     """Return what CloneVM_Task takes (API reference): on source, folder, resource pool, datastore and port groups."""
     source = estate.get(step.source)
     template = source is not None and source.get("config.template")
-    location = step.spec["location"]
+    location, changes = step.spec["location"], step.spec["config"].get("deviceChange", ())
     making = "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone"
     taken = {
         step.source: (making, *([CUSTOMIZE] if "customization" in step.spec else [])),
         step.folder: ("VirtualMachine.Inventory.CreateFromExisting", *_of_new(step)),
         location.get("pool", ""): ("Resource.AssignVMToPool",),
-        location.get("datastore", ""): ("Datastore.AllocateSpace",),
-        **{ref: (NETWORK,) for ref in _ports(step.spec["config"].get("deviceChange", ()))},
+        location.get("datastore", ""): (SPACE,),
+        **{ref: (NETWORK,) for ref in _ports(changes)},
+        **{ref: (SPACE,) for ref in _stores(changes, estate)},
     }
     for ref, privileges_ in taken.items():
         facts = estate.get(ref)
@@ -193,7 +199,7 @@ def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
 def _of_new(step: Clone) -> tuple[str, ...]:
     """Return what the configuration of a new VM takes; a VM has the privileges of its folder until it has its own."""
     config = step.spec["config"]
-    changes = [str(c.get("operation")) for c in config.get("deviceChange", ())]
+    changes = map(_operation, config.get("deviceChange", ()))
     fields = [f for f in config if f in FIELDS]
     return of_spec(fields, changes, bool(config.get("extraConfig")))
 
@@ -270,7 +276,7 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)
         case Reconfigure():
-            return of_spec(step.spec, [str(c.get("operation")) for c in step.device_changes], bool(step.extra_config))
+            return of_spec(step.spec, map(_operation, step.device_changes), bool(step.extra_config))
         case _:
             return ()
 
@@ -288,10 +294,21 @@ def of_methods(methods: Iterable[str], privilege_of: PrivilegeOf) -> tuple[str, 
 
 def of_spec(fields: Iterable[str], operations: Iterable[str] = (), extra_config: bool = False) -> tuple[str, ...]:
     """Return what ReconfigVM_Task takes for what is in a ConfigSpec (VirtualMachineConfigSpec, API reference)."""
-    found = dict.fromkeys(DEVICES.get(o, DEVICES["edit"]) for o in operations)
+    found = dict.fromkeys(DEVICES.get(o) or DEVICES.get(o.partition(" ")[0], DEVICES["edit"]) for o in operations)
     found |= dict.fromkeys(FIELDS.get(f, SETTINGS) for f in sorted(fields))
     found |= {EXTRA_CONFIG: None} if extra_config else {}
     return tuple(found)
+
+
+def _stores(changes: Iterable[DeviceChange], estate: Estate) -> tuple[str, ...]:
+    """Return the datastores that new disks name."""
+    files = (str((c["device"].get("backing") or {}).get("fileName") or "") for c in changes if c["operation"] == "add")
+    names = {file.partition("]")[0].removeprefix("[") for file in files if file}
+    return tuple(sorted(f.ref for f in estate.of_type("Datastore") if f.name in names)) if names else ()
+
+
+def _operation(change: DeviceChange) -> str:
+    return f"{change.get('operation')} {change['device'].get('_typeName')}"
 
 
 def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
@@ -308,7 +325,7 @@ def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
     yield from _keys(ports)
 
 
-def _ports(changes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _ports(changes: Iterable[DeviceChange]) -> Iterator[str]:
     added = (c for c in changes if c.get("operation") != "remove")
     yield from _keys((c["device"].get("backing") or {}).get("port") for c in added)
 

@@ -15,6 +15,7 @@ from vsphere_ai.model.steps import (
     AsPlanned,
     Clone,
     Destroy,
+    DeviceChange,
     EnterMaintenance,
     ExitMaintenance,
     GpusAnswer,
@@ -229,7 +230,6 @@ def _merged(steps: Sequence[Step]) -> Iterator[Step]:
     yield from (s for s in steps if isinstance(s, Invoke))
     if not fragments:
         return
-    changes = [c for s in fragments for c in s.device_changes]
     extra = dict(pair for s in fragments for pair in s.extra_config)
     yield replace(
         fragments[0],
@@ -237,10 +237,25 @@ def _merged(steps: Sequence[Step]) -> Iterator[Step]:
         kinds=tuple(dict.fromkeys(k for s in fragments for k in s.kinds)),
         needs_power_off=any(s.needs_power_off for s in fragments),
         spec={k: v for s in fragments for k, v in s.spec.items()},
-        # new devices need distinct negative keys; the server gives the real ones
-        device_changes=tuple(
-            {**c, "device": {**c["device"], "key": -1001 - i}} if c["operation"] == "add" else c
-            for i, c in enumerate(changes)
-        ),
+        device_changes=tuple(_numbered(fragments)),
         extra_config=tuple(extra.items()),
     )
+
+
+def _numbered(fragments: Sequence[Reconfigure]) -> Iterator[DeviceChange]:
+    """Yield all device changes; new devices have distinct negative keys, by which others of their fragment name them.
+
+    The server gives the real ones.
+    """
+    number = -1000
+    for fragment in fragments:
+        keys: dict[int, int] = {}
+        for change in fragment.device_changes:
+            number, device = number - 1, change["device"]
+            if change["operation"] != "add":
+                yield change
+                continue
+            if (old := device.get("key")) is not None:
+                keys[old] = number
+            on = device.get("controllerKey")
+            yield {**change, "device": {**device, "key": number, **({"controllerKey": keys[on]} if on in keys else {})}}

@@ -61,7 +61,8 @@ class WantedSet:
     nics: tuple[WantedNic, ...] = ()
     cpus: int | None = None
     memory_mb: int | None = None
-    disk_gb: int | None = None
+    datastores: tuple[str, ...] = ()
+    """Datastores of disks that are added."""
     guest_id: str = ""
     placement: WantedPlacement = field(default_factory=WantedPlacement)
     reserves_memory: bool = False
@@ -73,6 +74,7 @@ OUTLINES: Mapping[str, tuple[str, ...]] = {
     "VirtualMachine": ("config.instanceUuid", "guest.net"),
     "ResourcePool": ("name", "parent", "owner"),
     "Datastore": ("name", "parent", "summary", "host"),
+    "StoragePod": ("name", "parent"),
     "ClusterComputeResource": ("configurationEx", "resourcePool"),
     "ComputeResource": ("resourcePool",),
 }

@@ -131,10 +131,10 @@ def _no_network(view: View, wanted: WantedSet, member: Member, host: Facts, host
 
 
 def _no_datastore(estate: Estate, member: Member, host: Facts) -> str:
-    """Return the datastore of a VM, or of its source, that a host does not reach."""
+    """Return the datastore of a VM and its disks, or of its source, that a host does not reach."""
     source = estate.get(member.place.source)
     refs = (member.place.datastore,) if member.place.datastore else (source.get("datastore") or ()) if source else ()
-    for store in filter(None, map(estate.get, refs)):
+    for store in filter(None, map(estate.get, (*refs, *member.place.more_datastores))):
         mounts = store.get("host")
         if mounts is not None and not any(m["key"] == host.ref and _is_mounted(m) for m in mounts):
             return f"it does not reach the datastore {store.name}"

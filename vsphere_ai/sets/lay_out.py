@@ -21,6 +21,7 @@ from vsphere_ai.model.vm_sets import (
     members_of,
 )
 from vsphere_ai.sets.adoption import own_nics
+from vsphere_ai.sets.datastores import with_datastores
 from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
 from vsphere_ai.sets.members import Found, SetPlay, find
 from vsphere_ai.sets.placement import spread
@@ -138,13 +139,11 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
 def _placed(found: Found, estate: Estate) -> Found:
     place, faults = place_of(found.play.wanted, estate)
     ready = (m.exists or bool(m.faults) for m in found.members)
-    return replace(
-        found,
-        members=tuple(
-            m if settled else replace(m, place=place, faults=faults)
-            for m, settled in zip(found.members, ready, strict=True)
-        ),
-    )
+    members = [
+        m if settled else replace(m, place=place, faults=faults)
+        for m, settled in zip(found.members, ready, strict=True)
+    ]
+    return replace(found, members=tuple(with_datastores(members, found.play.wanted, estate)))
 
 
 def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estate) -> Member:

@@ -46,7 +46,8 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...
     if cluster is None and pool is None and not faults:
         faults.append(Fault("no-pool", "the play does not say where its VMs run", "add 'cluster:' or 'resource_pool:'"))
     folder = seek("VM folder", wanted.folder, ("Folder",))
-    datastore = seek("datastore", wanted.datastore, ("Datastore",))
+    datastore = seek("datastore or datastore cluster", wanted.datastore, ("Datastore", "StoragePod"))
+    more = [f.ref for name in wanted.datastores if (f := seek("datastore", name, ("Datastore",))) is not None]
     home = str(source.get("parent") or "") if source else ""
     place = Place(
         source=source.ref if source else "",
@@ -54,6 +55,7 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...
         folder=folder.ref if folder else home,
         pool=pool.ref if pool else str(cluster.get("resourcePool") or "") if cluster else "",
         datastore=datastore.ref if datastore else "",
+        more_datastores=tuple(more),
     )
     return place, tuple(faults)
 

@@ -67,7 +67,7 @@ class Changes:
         for change in step.device_changes:
             key, there = change["device"].get("key"), present.get(change["device"].get("key"))
             # an edit may change the MAC address, so what is sent does not say which device was meant
-            meant = conflicts.identity(known.get(key, change["device"]))
+            meant = conflicts.identity(known.get(key) or change["device"])
             if change["operation"] != "add" and (there is None or conflicts.identity(there) != meant):
                 raise conflicts.changed(f"{step.target.name}: device {key} is not what it was at planning")
         version: str | None = now.get("config.changeVersion")

@@ -258,8 +258,17 @@ def _asked(spec: Any) -> Any:
     for each in moved:
         device = type(each.device)(key=each.device.key, backing=each.device.backing)
         networks.append(DEV.VirtualDeviceSpec(operation="edit", device=device))
-    asked.deviceChange = [*networks, *(asked.deviceChange or ())]
+    asked.deviceChange = [*networks, *map(_of_the_clone, asked.deviceChange or ())]
     return asked
+
+
+def _of_the_clone(change: Any) -> Any:
+    """Return the change of a disk of the source without its file: it means the disk that is copied of it."""
+    if change.operation != "edit" or not isinstance(change.device, DEV.VirtualDisk):
+        return change
+    device = copy.copy(change.device)
+    device.backing = None
+    return DEV.VirtualDeviceSpec(operation="edit", device=device)
 
 
 def _copy(farm: Farm, mo: ManagedObject, request: Request) -> Any:

@@ -123,8 +123,9 @@ def privileges_of(spec: Any, without: tuple[str, ...] = ()) -> dict[str, None]:
     fields = [n for n in given(spec) if n not in plain]
     found = dict.fromkeys(f"VirtualMachine.Config.{PRIVILEGES.get(n, 'Settings')}" for n in fields)
     for change in spec.deviceChange or ():
-        disk = isinstance(change.device, vim.vm.device.VirtualDisk) and change.operation == "remove"
-        own = "EditDevice" if change.operation == "edit" else "RemoveDisk" if disk else "AddRemoveDevice"
+        own = "EditDevice" if change.operation == "edit" else "AddRemoveDevice"
+        if isinstance(change.device, vim.vm.device.VirtualDisk):
+            own = {"edit": "DiskExtend", "add": "AddNewDisk", "remove": "RemoveDisk"}[change.operation]
         found[f"VirtualMachine.Config.{own}"] = None
         if change.operation != "remove" and getattr(getattr(change.device, "backing", None), "port", None):
             found["Network.Assign"] = None

@@ -16,12 +16,13 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
 from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
-from vsphere_ai.resources.vm_set.disks import size_gb
+from vsphere_ai.resources.vm_set.disks import size_gb, stated, with_present
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
@@ -59,6 +60,11 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 ),
             ),
             Duty("`vm_set`: `customize: linux_prep`", "templates", also=("VirtualMachine.Provisioning.Customize",)),
+            Duty(
+                "`vm_set`: `disks`, `disk_gb`",
+                "VMs and their folder",
+                also=("VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.DiskExtend"),
+            ),
             Duty("`vm_set`: `placement`", "clusters", also=("Host.Inventory.EditCluster",)),
             Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
         ),
@@ -89,7 +95,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             nics=tuple(nics),
             cpus=self.cpus,
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
-            disk_gb=self.disk_gb,
+            datastores=tuple(dict.fromkeys(d.datastore for d in self.disks or () if d.datastore)),
             guest_id=self.guest_id or "",
             placement=wanted_placement(self.placement),
             reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),
@@ -97,11 +103,11 @@ class VmSet(MakesVms, VmSetFields, Resource):
 
     def new_vm(self, member: Member, estate: Estate) -> Facts:
         """Return a member that is to be made as vCenter will show it right after its clone."""
-        return facts_of(self.wanted_set(), member, estate)
+        return facts_of(self.wanted_set(), member, estate, stated(self))
 
     def leaving(self, *, detach: bool = False) -> State:
         """Return the state of a VM that the play no longer names; with `detach`, `settle` names the disks that stay."""
-        return VmSet.model_construct(name=self.name, disks=(), detached=() if detach else None)
+        return VmSet.model_construct(name=self.name, files=(), detached=() if detach else None)
 
     def is_ready(self, member: Member, estate: Estate) -> bool:
         """Return whether the guest has said that it is ready, or is not to be on."""
@@ -142,6 +148,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             cpus=facts.get("config.hardware.numCPU"),
             memory_gb=(facts.get("config.hardware.memoryMB") or 0) // 1024,
             disk_gb=size_gb(facts),
+            disks=observed_disks(facts),
             guest_id=facts.get("config.guestId"),
             power_state="on" if on else "off",
             index=mark.index,
@@ -150,7 +157,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             guest=mark.guest or None,
             ready=on and is_ready(facts, mark.generation) if "guest.net" in facts.properties else None,
             adopted=mark.adopted or None,
-            disks=disk_files(facts) or ("no disk",),
+            files=disk_files(facts) or ("no disk",),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -175,6 +182,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             update |= {"addresses": network_words(self, member), "host": host.name if host else None}
             return self.model_copy(update={**update, "source": self.made_of})
         update |= {"guest": None, "ready": None} if now.adopted else {}
+        update |= {"disks": with_present(self.disks, now.disks or ())} if self.disks is not None else {}
         source = None if now.adopted else self.made_of
         return self.model_copy(update={**dict.fromkeys(ONCE), **update, "source": source})
 
@@ -190,7 +198,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         now = VmSet.observe(facts, view.estate)
         if member.adopting and (now is None or member.faults):
             return
-        found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, facts, view)
+        found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, member, view)
         yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
@@ -222,8 +230,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             yield note(view.facts(target.ref))
         if self.destroyed or member is None or member.exists:
             return
-        if member.why_here:
-            yield member.why_here
+        yield from filter(None, (member.why_here, member.why_store))
         said = view.said(VmSet, target.ref) or self
         if said.by_vcenter:
             yield NOT_PROBED

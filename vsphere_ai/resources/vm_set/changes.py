@@ -11,9 +11,8 @@ from vsphere_ai.model.state import Change, Effect, FieldChange
 from vsphere_ai.model.steps import GuestReady, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member
-from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.vm_set.clone import nics_of
-from vsphere_ai.resources.vm_set.disks import disks, resized
+from vsphere_ai.resources.vm_set.disk_steps import disk_steps
 from vsphere_ai.resources.vm_set.image import shares_machine_id
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
@@ -31,6 +30,10 @@ def effect_of(field: FieldChange, facts: Facts) -> Effect:
     """
     if field.name in IN_PLACE:
         return "in place"
+    if field.name == "disks":
+        there = {d.key for d in field.before or ()}
+        cold = any(d.controller == "nvme" for d in field.after or () if d.key not in there)
+        return "power cycle" if cold and facts.get("runtime.powerState") == "poweredOn" else "in place"
     if field.name not in HOT:
         return "rebuild"
     return "in place" if _is_hot(field, facts) else "power cycle"
@@ -55,9 +58,8 @@ def change_steps(wanted: VmSetFields, said: VmSetFields, change: Change, member:
     cold = any(effect_of(f, facts) == "power cycle" for f in changed.values())
     if spec:
         yield Reconfigure(**own, spec=spec, needs_power_off=cold, summary="set " + " and ".join(sorted(spec)))
-    if "disk_gb" in changed and wanted.disk_gb:
-        grown = device_change("edit", resized(disks(facts)[0], wanted.disk_gb))
-        yield Reconfigure(**own, device_changes=(grown,), summary=f"grow the first disk to {wanted.disk_gb} GB")
+    if changed.keys() & {"disk_gb", "disks"}:
+        yield from disk_steps(change.target, change.kind, facts, said)
     if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):
         step = ready_step(said, change, member, view)
         yield replace(step, generation=0) if change.before.adopted else step

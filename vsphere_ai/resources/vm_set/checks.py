@@ -14,7 +14,7 @@ from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import guest_of
 from vsphere_ai.resources.vm_set.destruction import destroy_problems
-from vsphere_ai.resources.vm_set.disks import disk_problems, shrink_problems
+from vsphere_ai.resources.vm_set.disks import disk_problems, present_disk_problems
 from vsphere_ai.resources.vm_set.image import findings_of
 from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
 from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
@@ -83,10 +83,10 @@ def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator
         )
 
 
-def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: View) -> Iterator[Fault]:
+def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
     """Yield what keeps a member that is there from being as the play wants it, or from being destroyed."""
     if state.destroyed:
-        yield from destroy_problems(facts, state.detached)
+        yield from destroy_problems(view.facts(member.ref), state.detached)
         return
     for field, words in REBUILD.items():
         wanted, has = getattr(state, field), getattr(now, field)
@@ -94,7 +94,7 @@ def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: V
             text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
             text = f"{text}, wanted is {_differing(wanted, has)}"
             yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
-    yield from shrink_problems(state, now)
+    yield from present_disk_problems(state, now, member, view)
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
         yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")

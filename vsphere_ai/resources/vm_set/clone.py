@@ -20,7 +20,7 @@ from vsphere_ai.model.vm_sets import Mark, Member, mark_of, options_of, settings
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
-from vsphere_ai.resources.vm_set.disks import disks, resized, size_gb
+from vsphere_ai.resources.vm_set.disks import clone_changes, laid_of, stated
 from vsphere_ai.resources.vm_set.image import canary_of
 from vsphere_ai.resources.vm_set.linux_prep import slots_of, specification
 from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE, VmSetFields
@@ -97,6 +97,7 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         source=state.made_of,
         guest=guest_words(state, member),
         customize=state.customize or "" if state.by_vcenter else "",
+        disks=tuple(each.marked for each in laid_of(view.estate.get(place.source), stated(state))),
     )
     guest = guest_of(state, member)
     given = mark.settings() | (cloud_init.extra_config(guest) if state.nics and not state.by_vcenter else {})
@@ -125,13 +126,11 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
 
 
 def _nic_changes(state: VmSetFields, member: Member, view: View) -> Iterator[Mapping[str, Any]]:
-    """Remove the NICs of the source, add those of the member, known by their MAC addresses, and let the disk grow."""
+    """Remove the NICs of the source, add those of the member, known by their MAC addresses, and make its disks."""
     source = view.estate.get(member.place.source)
     for device in ethernet.cards(source.get("config.hardware.device", ()) if source else ()):
         yield device_change("remove", device)
-    own = disks(source)
-    if source and own and state.disk_gb and size_gb(source) != state.disk_gb:
-        yield device_change("edit", resized(own[0], state.disk_gb))
+    yield from clone_changes(source, state)
     macs, slots = {n.name: n.mac for n in member.nics}, slots_of(state, member, view)
     for number, nic in enumerate(n for n in state.nics or () if n.type in IN_THE_CLONE):
         group = ethernet.found(member.ref, nic.port_group, view)

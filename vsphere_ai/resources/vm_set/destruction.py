@@ -9,7 +9,8 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.model.text import counted
-from vsphere_ai.model.vm_sets import Fault, Member, disk_files, disks_by_file
+from vsphere_ai.model.vm_sets import Fault, Member, disk_files, disks_by_file, mark_of
+from vsphere_ai.resources.vm_set.added_disks import is_added
 
 DETACH = "detach it first, or with: vsphere-ai destroy ... --detach-disks"
 
@@ -42,7 +43,7 @@ def _why_foreign(name: str, disk: Mapping[str, Any], facts: Facts) -> str:
     # below a snapshot, the disk that was attached is a parent; that of a linked clone is in another folder, too
     known = {_folder(first), _folder(_base(first_disk) or first)}
     is_own = _folder(name) == _folder(first) and _folder(_base(disk) or name) in known
-    return "" if is_own else "is not in the VM's own folder"
+    return "" if is_own or is_added(disk, facts, mark_of(facts)) else "is not in the VM's own folder"
 
 
 def _base(disk: Mapping[str, Any]) -> str:

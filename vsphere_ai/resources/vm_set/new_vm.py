@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.fabric import dvs
@@ -10,14 +10,15 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
-from vsphere_ai.resources.vm_set.disks import disks, resized
-from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE
+from vsphere_ai.resources.vm_set.added_disks import as_shown, disks
+from vsphere_ai.resources.vm_set.disks import grown, laid_of, resized
+from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE, SetDisk
 
-FIRST_NIC, FIRST_UNIT = 4000, 7
-"""Key and unit number of a VM's first NIC, as vSphere gives them."""
+FIRST_NIC, FIRST_UNIT, FIRST_DISK = 4000, 7, 2000
+"""Key and unit number of a VM's first NIC, and key of its first disk, as vSphere gives them."""
 
 
-def facts_of(wanted: WantedSet, member: Member, estate: Estate) -> Facts:
+def facts_of(wanted: WantedSet, member: Member, estate: Estate, wanted_disks: Sequence[SetDisk] = ()) -> Facts:
     """Return a new VM as it is right after its clone: off, on its host, with the NICs that the clone brings."""
     source = estate.get(member.place.source)
     known: dict[str, Any] = {k: v for k, v in source.properties.items() if k.startswith("config.")} if source else {}
@@ -39,9 +40,11 @@ def facts_of(wanted: WantedSet, member: Member, estate: Estate) -> Facts:
     devices = known.get("config.hardware.device")
     if devices is not None:
         kept = [d for d in devices if d not in ethernet.cards(devices)]
-        if wanted.disk_gb and (own := disks(source)):
-            kept = [resized(d, wanted.disk_gb) if d["key"] == own[0]["key"] else d for d in kept]
-        known["config.hardware.device"] = (*kept, *_nics(wanted, member, estate))
+        sizes = {d["key"]: gb for d, gb in grown(disks(source), wanted_disks)}
+        kept = [resized(d, sizes[d["key"]]) if d["key"] in sizes else d for d in kept]
+        last = max((d["key"] for d in disks(source)), default=FIRST_DISK - 1)
+        added = as_shown(laid_of(source, wanted_disks), last)
+        known["config.hardware.device"] = (*kept, *_nics(wanted, member, estate), *added)
     known |= {"config.hardware.numCPU": wanted.cpus} if wanted.cpus else {}
     known |= {"config.hardware.memoryMB": wanted.memory_mb} if wanted.memory_mb else {}
     known |= {"config.guestId": wanted.guest_id} if wanted.guest_id else {}

@@ -81,6 +81,44 @@ class SetNic(Settings):
         return f"{self.name}: {self.type} on {self.port_group} ({words})"
 
 
+class SetDisk(Settings):
+    """A disk of every VM of a set: one of its template, by its number, or one that is added, by its name."""
+
+    number: int | None = setting("Which disk of the template, counted from 1.", ge=1, le=60)
+    name: str | None = setting("Name of a disk that is added.", pattern=r"^[a-z][a-z0-9_-]{0,30}$")
+    gb: int = Field(ge=1, le=63_488, description="Size in GB; it only grows.")
+    provisioning: Literal["thin", "thick", "eager"] | None = setting(
+        "Of an added disk: thin, thick (zeroed when it is written to) or eager (zeroed at once); `thin` if left out."
+    )
+    controller: Literal["pvscsi", "nvme"] | None = setting("Of an added disk; `pvscsi` where it is left out.")
+    datastore: str | None = setting("Of an added disk, by name; that of the VM where it is left out.", min_length=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> SetDisk:
+        if (self.number is None) == (self.name is None):
+            raise ValueError(
+                "a disk has either a 'number', of the template, or a 'name', and is added\ngive one of them"
+            )
+        if self.number is not None and (self.provisioning or self.controller or self.datastore):
+            raise ValueError("of a disk of the template only the size is set\nleave the rest out, or give it a 'name'")
+        return self
+
+    @property
+    def key(self) -> str:
+        """What it is known by."""
+        return self.name or str(self.number)
+
+    @property
+    def words(self) -> str:
+        """What it is called in sentences."""
+        return f"the disk '{self.name}'" if self.name else f"disk {self.number}"
+
+    def __str__(self) -> str:
+        more = (self.provisioning or "", self.controller or "", f"on {self.datastore}" if self.datastore else "")
+        what = self.name or f"disk {self.number}"
+        return " ".join(filter(None, (f"{what}: {self.gb} GB", *more)))
+
+
 def _reference(text: object) -> object:
     if text is not None and not (isinstance(text, str) and is_reference(text)):
         raise ValueError(f"a password must not be in the file\nname the place it is in: {FORMS}")
@@ -160,10 +198,14 @@ class VmSetFields(State):
     cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
     resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
     folder: str | None = setting("VM folder by name or inventory path; that of the source where it is left out.")
-    datastore: str | None = setting("Datastore by name; that of the source where it is left out.")
+    datastore: str | None = setting(
+        "Datastore by name, or a datastore cluster: for each VM its datastore with the most space left; that of the "
+        "source where it is left out."
+    )
     cpus: int | None = setting("Number of virtual CPUs.", ge=1, le=768)
     memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
     disk_gb: int | None = setting("Size of the first disk in GB; it only grows.", ge=1, le=63_488)
+    disks: tuple[SetDisk, ...] | None = setting("Sizes of further disks of the template, and disks that are added.")
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     customize: Literal["cloud_init", "linux_prep"] | None = setting(
@@ -180,12 +222,19 @@ class VmSetFields(State):
     ready: bool | None = observed("The guest has said that it is ready.")
     detached: tuple[str, ...] | None = observed("Files of disks that are detached first, and not destroyed.")
     adopted: str | None = observed("Instance UUID that the VM had before it was adopted.")
-    disks: tuple[str, ...] | None = observed("Files of its disks; none: the VM is destroyed with them.")
+    files: tuple[str, ...] | None = observed("Files of its disks; none: the VM is destroyed with them.")
+
+    @model_validator(mode="after")
+    def _disks_differ(self) -> VmSetFields:
+        keys = [d.key for d in self.disks or ()] + (["1"] if self.disk_gb else [])
+        if twice := next((k for k in keys if keys.count(k) > 1), ""):
+            raise ValueError(f"the disk {twice} is there twice\nkeep one of them")
+        return self
 
     @property
     def destroyed(self) -> bool:
         """Whether this is the end of a VM."""
-        return self.disks == ()
+        return self.files == ()
 
     @property
     def by_vcenter(self) -> bool:
