@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 89,
+    "Any in signatures of functions": 85,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
-    "median lines of a file": 99,
-    "lines of the product": 46_556,
-    "arrows between rooms": 108,
+    "median lines of a file": 99.0,
+    "lines of the product": 46_832,
+    "arrows between rooms": 110,
     "floors": 9,
 }
 LATER = (
