@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from support.vm_sets import FARM, INVENTORY, Sets, play
 
+from vsphere_ai.execution.actions import vm_life
+
 pytestmark = pytest.mark.lab
 BARE = "extra_config: {vsphere-ai.image: cloud-init=none machine-id=clean}, image: {cloud_init: none"
 CARDS = (
@@ -104,3 +106,13 @@ def test_another_way_of_customization_needs_another_vm(make_sets):
     sets.applied(prepared("train-01"))
     cloud_init = prepared("train-01").replace("customize: linux_prep", "customize: cloud_init")
     assert sets.refused(cloud_init) == {"vm_set.rebuild"}
+
+
+def test_tools_that_report_another_address_are_not_waited_for_to_the_end(make_sets, cli, monkeypatch):
+    monkeypatch.setattr(vm_life, "REPORTED", 0.5)
+    sets = make_sets(farm())
+    sets.lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": {"guest-address": "10.9.9.9"}}])
+    playbook = cli.file(prepared("train-01"))
+    assert sets("apply", playbook, "--yes", "--format", "json") == 1
+    assert cli.failed == {("train-01", "guest.not-ready")}
+    assert "does not report 10.20.0.11" in cli.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.vm_sets import FARM, FULL, play
+from support.vm_sets import FARM, FULL, HOSTS, INVENTORY, Sets, play
 
 from vsphere_ai.guests.ready import READY
 
@@ -76,7 +76,12 @@ def test_a_rollback_names_the_vms_that_stay(sets, cli):
 
 
 @pytest.mark.parametrize(
-    ("fault", "rule"), [("address-taken", "guest.conflict"), ("gateway-silent", "guest.gateway-silent")]
+    ("fault", "rule"),
+    [
+        ("address-taken", "guest.conflict"),
+        ("gateway-silent", "guest.gateway-silent"),
+        ("{guest-address: 10.9.9.9}", "guest.address-missing"),
+    ],
 )
 def test_what_a_guest_finds_at_its_boot_is_no_success(sets, cli, fault, rule):
     sets.lab.set_faults(f"- {{on: PowerOnVM_Task, nth: 1, do: {fault}}}")
@@ -204,3 +209,29 @@ def test_more_cpus_are_given_in_a_power_cycle_that_ends_with_a_ready_guest(sets,
     assert [(a["check"], a["note"]) for a in json.loads(cli.out)["answers"]] == [("CheckVmConfig", "")]
     sets.applied(play("train-01", nics=1, cpus=4))
     assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 2
+
+
+RDMA = "{{name: r, port_group: dvpg-rdma, type: pvrdma, mtu: {}, addresses: rail1}}"
+STORAGE = "{{name: s, port_group: dvpg-rdma, role: storage, mtu: {}, addresses: storage}}"
+RAISED = HOSTS.replace("  rolling:", "  vmkernel: {dvpg-rdma: {mtu: 9000}}\n  rolling:")
+
+
+@pytest.mark.parametrize(
+    ("plays", "card", "refused"),
+    [
+        (HOSTS, RDMA.format(9000), True),
+        (HOSTS, RDMA.format(1500), False),
+        (RAISED, RDMA.format(9000), False),
+        ("", STORAGE.format(9000), True),
+        (RAISED, STORAGE.format(9000), False),
+        ("", STORAGE.replace("role: storage, ", "").format(9000), False),
+    ],
+    ids=["pvrdma", "it fits", "raised in the same plan", "storage", "storage raised", "no role"],
+)
+def test_an_mtu_is_compared_with_the_vmkernel_adapters_of_the_host(make_lab, cli, monkeypatch, plays, card, refused):
+    lab = make_lab(FARM.replace("port_group: dvpg-rdma}]", "port_group: dvpg-rdma, mtu: 1500}]"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    sets = Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
+    found = sets.refused(plays + play("train-01", cards=(card,)))
+    assert ("vm_set.vmknic-mtu" in found) is refused
+    assert not {rule for rule in found if rule.startswith("vm_set.")} - {"vm_set.vmknic-mtu"}

@@ -21,7 +21,9 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Reconfigure
 from vsphere_ai.model.vm_sets import Mark, disk_files, disks_by_file, mark_of, options_of, settings_of
 
-CONFLICT = "guest.conflict"
+FINAL = ("guest.conflict", "guest.address-missing", "guest.nic-missing")
+REPORTED = 120.0
+"""Seconds that VMware Tools, which look every 30 s, have to report the addresses of a guest that has come up."""
 _USERDATA = (USERDATA, f"{USERDATA}.encoding")
 CLONE_TIMEOUT = 7200
 """Seconds that a clone may take; it is never cancelled for being slow."""
@@ -194,7 +196,7 @@ class VmLife:
 
     def ready(self, step: GuestReady, say: Say) -> None:
         """Wait until the guest says so, and reports every planned address on its NIC."""
-        last = "the VM shows nothing yet"
+        last, seen = "the VM shows nothing yet", 0.0
         for waited in polling(step.timeout, fastest=0.3, slowest=5.0):
             found = self._context.read(step.target, *_OF_GUEST, *(_CUSTOMIZED if step.customized else ()))
             if found.get("runtime.powerState") != "poweredOn":
@@ -205,9 +207,12 @@ class VmLife:
                 self._compare(step, found)
                 self._clear(step, found, say)
                 return
+            seen = (seen or waited) if _has_ended(step, found) else 0.0
+            if seen and waited - seen > REPORTED:
+                break
             say(f"{last}, {waited:.0f} s")
         raise NotVerified(
-            f"{step.target.name} is not ready after {step.timeout:.0f} s: {last}",
+            f"{step.target.name} is not ready after {waited:.0f} s: {last}",
             "look at the console of the guest; vsphere-ai resume waits for it again",
             rule="guest.not-ready",
         )
@@ -236,7 +241,10 @@ class VmLife:
                 raise NotVerified(words, "remove guestinfo.userdata from the VM's advanced settings", rule=LEFT)
 
     def _require_network(self, step: GuestReady, found: Facts, *, booted: bool) -> None:
-        """Raise `NotVerified` for what the guest itself found wrong with its network; a conflict ends the wait."""
+        """Raise `NotVerified` for what the guest itself found wrong with its network.
+
+        A conflict and what is missing in the guest end the wait: no later report of VMware Tools changes that.
+        """
         settings = settings_of(found)
         try:
             said = verdict(settings.get(READY, ""))
@@ -246,7 +254,7 @@ class VmLife:
         if said.generation != step.generation:
             return
         problems = list(ready_problems(step.target, said, nics, step.generation))
-        wrong = [p for p in problems if booted or p.rule == CONFLICT]
+        wrong = [p for p in problems if booted or p.rule in FINAL]
         if wrong:
             raise NotVerified(
                 f"{step.target.name} has no network as planned: {'; '.join(p.message for p in wrong)}",
@@ -269,6 +277,15 @@ def why_not_ready(step: GuestReady, found: Facts) -> str:
     """Return what is missing until a guest is ready, in words; empty when nothing is."""
     unsaid = _not_said(settings_of(found).get(READY, ""), step.generation) if step.generation else ""
     return unsaid or what_is_missing(step.nics, found.get("guest.net"))
+
+
+def _has_ended(step: GuestReady, found: Facts) -> bool:
+    """Return whether a guest has done all that it was given, in this boot: only VMware Tools may lag behind it."""
+    if not found.get("guest.net") or not step.generation:
+        return False  # of an adopted VM nothing says that its boot is over
+    info: Mapping[str, Any] = found.get("guest.customizationInfo") or {}
+    done = str(info.get("customizationStatus", "")).endswith("_SUCCEEDED")
+    return done if step.customized else not _not_said(settings_of(found).get(READY, ""), step.generation)
 
 
 def _not_said(text: str, generation: int) -> str:

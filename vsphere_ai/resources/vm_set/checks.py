@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.fabric import dvs
 from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.model.facts import Facts
@@ -17,7 +16,8 @@ from vsphere_ai.resources.vm_set.destruction import destroy_problems
 from vsphere_ai.resources.vm_set.disks import disk_problems, present_disk_problems
 from vsphere_ai.resources.vm_set.image import findings_of
 from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
-from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
+from vsphere_ai.resources.vm_set.mtu import mtu_problems
+from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 REBUILD = {
     "source": "the template or VM that it was cloned of",
@@ -45,7 +45,7 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
         if not ethernet.is_port_group(network):
             known = "a port group by the name it has in the vSphere Client"
             yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
-        yield from _mtu_problems(nic, network, view)
+        yield from mtu_problems(nic, network, member, view)
     guest, settings = guest_of(state, member), settings_of(facts)
     if guest.nics and not state.by_vcenter:
         found = guest_problems(Target("vm", member.name, member.ref), guest, settings)
@@ -53,15 +53,6 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     elif state.by_vcenter:
         found = preparation_problems(state, guest, member, settings | cleared_settings(settings, {}), view)
         yield from (Fault(p.rule, p.message, p.help) for p in found)
-
-
-def _mtu_problems(nic: SetNic, network: str, view: View) -> Iterator[Fault]:
-    """Yield an MTU that the distributed switch of a NIC does not let through."""
-    switch = dvs.switch_of(view.estate, view.estate.get(network)) if ethernet.is_distributed(network) else None
-    most = switch.get("config.maxMtu") if switch else None
-    if switch is not None and nic.mtu is not None and most is not None and nic.mtu > int(most):
-        message = f"{nic.name}: an MTU of {nic.mtu} is more than the {most} of its switch {switch.name}"
-        yield Fault("mtu", message, f"write mtu: {most}, or set the MTU of the switch in a play: switches")
 
 
 def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
