@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -24,6 +25,18 @@ def test_four_vms_with_three_nics_each(sets, cli):
         calls = ("CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task")
         assert [len(sets.ledger(name, call)) for call in calls] == [1, 1, 1]
     assert {"other-01", "ubuntu-22.04", *NAMES} == set(sets.vms())
+
+
+def test_each_new_vm_has_a_line_for_each_nic_and_each_address_is_named(sets, cli):
+    pools = (("host", "lan", "mgmt"), ("guest", "storage", "storage"), ("index", "rdma", "rail1"))
+    cards = [f"{{name: {n}, port_group: dvpg-{g}, addresses: {p}, primary: {n == 'host'}}}" for n, g, p in pools]
+    text = play("train-[01:03]", cards=cards).replace("True", "true").replace("False", "false")
+    assert sets("plan", cli.file(text)) == 0, cli.out
+    for index, net in itertools.product(range(3), ("10.20.0.1{}", "10.30.0.1{}", "172.16.1.1{}")):
+        number = index if net.startswith("172") else index + 1
+        assert cli.out.count(f" {net.format(number)}/24 ") == 1
+    own = cli.out.partition("  + train-02\n")[2].partition("  + train-03\n")[0].splitlines()
+    assert sum(line.strip().startswith("+") for line in own) == 3, "one for each NIC"
 
 
 def test_a_set_grows_and_shrinks(sets):

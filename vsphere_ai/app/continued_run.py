@@ -70,7 +70,7 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
         i.target.ref: str(c.after)
         for i in approved.items
         if is_planned_ref(i.target.ref)
-        for c in i.changes
+        for c in reversed(i.changes)  # a NIC of that name comes later
         if c.field == "host"
     }
     looks = {f.host.ref for f in approved.impact.found if f.mig}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from textwrap import wrap
 
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import FieldChange, Target
 from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted, safe, shown
 from vsphere_ai.planning.planner import Answer, Item, Plan
@@ -20,6 +22,9 @@ TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
 NAMED = 12
 """How many targets a line names that is not about each of them."""
+MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+SAID_ELSEWHERE = ("index", "host", "guest")
+"""What is not said of each new VM: its number is that in the range, the order names its host, `users` is for all."""
 Line = tuple[str, int]
 """A line as it may come from outside, and the indent of what does not fit; 0: it is never wrapped."""
 BLANK: Line = ("", 0)
@@ -165,8 +170,8 @@ def _targets(items: Sequence[Item], impact: Impact) -> Iterator[Line]:
     own = {target: [i for i in items if i.target == target] for target in changing}
     whole = {**dict.fromkeys(impact.created, "+"), **dict.fromkeys(impact.destroyed, "-")}
     whole |= dict.fromkeys(impact.adopted, "~")
-    lines = {target: tuple(line for i in its for line in _item(i)) for target, its in own.items()}
-    new = [t for t in impact.created if t in lines]
+    new = [t for t in impact.created if t in own]
+    lines = {target: tuple(line for i in its for line in _item(i, new=target in new)) for target, its in own.items()}
     shared = [line for line in lines[new[0]] if all(line in lines[t] for t in new)] if len(new) > 1 else []
     if shared:
         yield f"  + {_names(new)}", 4
@@ -186,10 +191,10 @@ def _sign(items: Sequence[Item]) -> str:
     return signs.pop() if len(signs) == 1 else "~" if any(i.changes for i in items) else "="
 
 
-def _item(item: Item) -> Iterator[Line]:
+def _item(item: Item, *, new: bool = False) -> Iterator[Line]:
     if not item.changes and not item.stays:
         yield f"      = {item.kind}  as wanted", 0
-    for field in item.fields:
+    for field in _of_new(item.fields) if new else item.fields:
         what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
         change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"
         yield f"{what} {change}{f'  ({field.effect})' if field.effect else ''}", 12
@@ -197,6 +202,21 @@ def _item(item: Item) -> Iterator[Line]:
         yield f"      ~ {item.kind:<11} lost on reboot, recreated after it", 0
     yield from ((f"      ! {note}", 8) for note in item.notes)
     yield from ((f"      = {item.kind:<11} stays: {text}", 12) for text in item.stays)
+
+
+def _of_new(fields: Iterable[FieldChange]) -> Iterator[FieldChange]:
+    """Yield what is worth a line of a new VM; of its NICs, which may have any name, each has one."""
+    for field in fields:
+        if field.name not in SAID_ELSEWHERE or MAC.match(str(field.after)):
+            yield _added(field)
+
+
+def _added(field: FieldChange) -> FieldChange:
+    """Return what a new VM gets beyond what its clone brings; the whole change, where that is not all."""
+    if not (isinstance(field.before, tuple) and isinstance(field.after, tuple)):
+        return field
+    more = tuple(entry for entry in field.after if entry not in field.before)
+    return replace(field, before=None, after=more) if len(more) == len(field.after) - len(field.before) else field
 
 
 def _answers(plan: Plan) -> Iterator[Line]:
