@@ -1,0 +1,117 @@
+"""History of results of a set: lines of a file, one per result, and the trend of each measurement.
+
+Results are compared with the same measurement only: benchmark, operation, ranks and size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import fmean
+
+from vsphere_ai.benchmarks.statistics import Norm, norm
+
+MOST = 10_000
+"""Results that are read, the newest ones."""
+WINDOW = 20
+"""Earlier results that a new one is compared with."""
+SIGNIFICANT = 3.0
+"""Spreads of the earlier results by which a new one is better or worse."""
+NEGLIGIBLE = 0.02
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result: `at` in seconds since 1970, `value` in `unit`; higher is better. `run` is the run that measured it."""
+
+    at: float
+    set: str
+    benchmark: str
+    operation: str
+    ranks: int
+    size: int
+    value: float
+    unit: str = "GB/s"
+    run: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, int, int, str]:
+        """What it is compared by."""
+        return (self.set, self.benchmark, self.operation, self.ranks, self.size, self.unit)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The newest result beside the earlier ones: `change` is its share above their norm, negative where slower.
+
+    `slope` is the change per result over all of them, as a share of their mean; `is_worse` and `is_better` where the
+    change is more than the spread explains. `norm` is None for the first result.
+    """
+
+    newest: Result
+    count: int
+    norm: Norm | None
+    change: float
+    slope: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the change is more than the spread of the earlier results explains."""
+        return self.norm is not None and abs(self.change) > max(NEGLIGIBLE, SIGNIFICANT * self.norm.spread)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it became slower."""
+        return self.is_significant and self.change < 0
+
+
+def line_of(result: Result) -> str:
+    """Return a result as a line of the file."""
+    return json.dumps(asdict(result), sort_keys=True) + "\n"
+
+
+def read_history(lines: Iterable[str]) -> tuple[Result, ...]:
+    """Return the results of a file, the oldest first; a line that is none, such as one that was cut off, is skipped."""
+    found = [result for line in lines if (result := _result(line))]
+    return tuple(sorted(found, key=lambda r: r.at))[-MOST:]
+
+
+def trends(results: Sequence[Result]) -> tuple[Trend, ...]:
+    """Return the trend of each measurement, in the order of the newest results."""
+    of: dict[tuple[object, ...], list[Result]] = {}
+    for result in sorted(results, key=lambda r: r.at):
+        of.setdefault(result.key, []).append(result)
+    return tuple(sorted(map(_trend, of.values()), key=lambda t: t.newest.at))
+
+
+def _trend(results: Sequence[Result]) -> Trend:
+    *before, newest = results[-WINDOW - 1 :]
+    base = norm([r.value for r in before])
+    change = newest.value / base.mean - 1 if base and base.mean else 0.0
+    return Trend(newest, len(results), base, change, _slope([r.value for r in (*before, newest)]))
+
+
+def _slope(values: Sequence[float]) -> float:
+    """Return the slope of a straight line through values, per value and as a share of their mean."""
+    mean, middle = fmean(values), (len(values) - 1) / 2
+    over = sum((at - middle) ** 2 for at in range(len(values)))
+    if not over or not mean:
+        return 0.0
+    return sum((at - middle) * (value - mean) for at, value in enumerate(values)) / over / mean
+
+
+def _result(line: str) -> Result | None:
+    try:
+        data = json.loads(line[:4096])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or set(data) != {f.name for f in fields(Result)}:
+        return None
+    numbers = {"at": float, "value": float, "ranks": int, "size": int}
+    for name, value in data.items():
+        kind = numbers.get(name)
+        right = isinstance(value, str) if kind is None else isinstance(value, int | float) and abs(value) < 1e18
+        if not right or isinstance(value, bool) or (kind is int and not isinstance(value, int)):
+            return None
+    return Result(**data) if data["value"] > 0 else None
