@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, format_option, gathering
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
 
 if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, NodesRequest
+    from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult
     from vsphere_ai.app.benchmark_parse import ParseRequest
+    from vsphere_ai.app.events import Event
+    from vsphere_ai.benchmarks.nccl_command import NcclTest
+
+_TOLERANCE = click.option(
+    "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
+)
+_BASELINE = click.option("--baseline", type=FILE, help="Compare with these figures.")
 
 
 @click.group("bench")
@@ -31,10 +42,8 @@ def _parse_request() -> type[ParseRequest]:
     click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)),
     click.option("--ranks", type=click.IntRange(1), help="Ranks that the runs were started with."),
     click.option("--gpu", default="", metavar="NAME", help="GPU of the runs, such as A100, for published figures."),
-    click.option("--baseline", type=FILE, help="Compare with these figures."),
-    click.option(
-        "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
-    ),
+    _BASELINE,
+    _TOLERANCE,
     click.option("--learn", "learned", type=FILE, help="Write a baseline of the runs that passed."),
 )
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
@@ -51,3 +60,101 @@ def parse(request: ParseRequest, summary: bool, form: str) -> int:
     result = parse_nccl(request)
     click.echo(json_text(**parsed_document(result)) if form == "json" else parsed_text(result, rows=not summary))
     return result.exit_code
+
+
+def _nodes() -> type[NodesRequest]:
+    from vsphere_ai.app import NodesRequest
+
+    return NodesRequest
+
+
+def _test() -> type[NcclTest]:
+    from vsphere_ai.app.benchmark_nccl import NcclTest
+
+    return NcclTest
+
+
+def _options() -> type[NcclOptions]:
+    from vsphere_ai.app.benchmark_nccl import NcclOptions
+
+    return NcclOptions
+
+
+@command.command("nccl")
+@gathering(
+    "nodes",
+    _nodes,
+    click.argument("vms", nargs=-1, metavar="[VM]..."),
+    click.option("-f", "--playbook", type=FILE, help="The VMs of the sets of this playbook."),
+    click.option("--set", default="", metavar="NAME", help="Of this set only."),
+    click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
+)
+@gathering(
+    "test",
+    _test,
+    click.option("--op", "operation", default="all_reduce", show_default=True, help="Collective."),
+    click.option("--min", "least", default="8", show_default=True, metavar="SIZE", help="Smallest size."),
+    click.option("--max", "most", default="8G", show_default=True, metavar="SIZE", help="Largest size."),
+    click.option("--iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations per size."),
+    click.option("--gpus", type=click.IntRange(1), help="GPUs per VM. [default: all]"),
+    click.option("--folder", default="", metavar="PATH", help="Folder of the programs in the guests."),
+    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi."),
+)
+@gathering(
+    "options",
+    _options,
+    click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
+    click.option("--bisect", is_flag=True, help="Search for the slow part."),
+    click.option(
+        "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
+    ),
+    click.option(
+        "--runs", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs per trial, the median."
+    ),
+    click.option("--reference", type=click.FloatRange(0, min_open=True), help="GB/s that trials are compared with."),
+    click.option(
+        "--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds that a run may take."
+    ),
+    _BASELINE,
+    _TOLERANCE,
+)
+@vcenter_options
+@format_option()
+def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
+    """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
+
+    The guests need Open MPI and nccl-tests, and SSH from the first VM to the others. Exits 1 when something is slow,
+    wrong, or was not measured.
+    """
+    from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
+    from vsphere_ai.app.events import Answer
+
+    def emit(event: Event) -> None:
+        if form == "text" or not isinstance(event, Answer):
+            show_event(event)
+
+    result = bench_nccl(NcclRequest(replace(nodes, estate=estate), test, options), emit)
+    _show_nccl(result, form)
+    return result.exit_code
+
+
+def _show_nccl(result: NcclResult, form: str) -> None:
+    from vsphere_ai.report import benchmark_text as report
+    from vsphere_ai.report.json_text import json_text
+
+    if form == "json":
+        pairs = [{"vms": pair, "busbw": value} for pair, value in result.pairs.items()]
+        counts = {"passed": not result.exit_code, "trials": result.trials, "rounds": result.rounds}
+        parsed = report.parsed_document(result.parsed)["runs"]
+        found = {"found": result.found, "outcome": result.outcome, "reference": result.reference}
+        click.echo(json_text(**counts, runs=parsed, pairs=pairs, failures=result.failures, **found))
+        return
+    about = f"{result.trials} trials in {result.rounds} rounds"
+    about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
+    if result.outcome is not None:
+        click.echo(report.outcome_text(result.outcome, result.found, about))
+    elif result.pairs:
+        click.echo(report.pairs_text(result.pairs, result.reference))
+        click.echo("\n".join([about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]))
+    else:
+        click.echo(report.parsed_text(result.parsed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.benchmarks.baseline import Expected
@@ -11,6 +11,8 @@ from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
 from vsphere_ai.benchmarks.published import Figure
 from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
+from vsphere_ai.benchmarks.search import Outcome
+from vsphere_ai.benchmarks.verdict import Accused
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
 
@@ -129,3 +131,32 @@ def _values(measure: Measure | None) -> dict[str, float | None] | None:
         return None
     values = {"time_us": measure.time.value, "algbw": measure.algbw.value, "busbw": measure.busbw.value}
     return {**values, "wrong": measure.wrong}
+
+
+def verdict_lines(found: Sequence[Accused], *, is_clean: bool) -> Iterator[str]:
+    """Yield what is slow, each with what to do next."""
+    if is_clean:
+        yield "nothing is slow"
+    for each in found:
+        yield safe(f"slow: {each.message}")
+        yield f"      remedy: {each.remedy}"
+
+
+def outcome_text(outcome: Outcome, found: Sequence[Accused], about: str) -> str:
+    """Return what a search found; `about` says how much was run."""
+    lines = [about, *verdict_lines(found, is_clean=outcome.is_clean)]
+    if outcome.unresolved:
+        names = ", ".join(outcome.unresolved)
+        lines.append(safe(f"not resolved: {names}: no healthy VM is left to compare them with, or slow only together"))
+    if outcome.transient:
+        lines.append(f"{counted(outcome.transient, 'group')} slow once, and not again")
+    return "\n".join(lines)
+
+
+def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float | None) -> str:
+    """Return every pair as a line, the slowest first."""
+    rows = []
+    for (one, other), value in sorted(pairs.items(), key=lambda item: (item[1] is not None, item[1] or 0, item[0])):
+        share = f"{value / reference:.0%}" if value is not None and reference else "-"
+        rows.append((one, other, f"{value:.2f}" if value is not None else "not measured", share))
+    return table(("vm", "vm", "busbw GB/s", "of reference"), rows)

@@ -152,6 +152,8 @@ class Machine:
         name = str(own.get("name") or f"ens{slot}")
         shown = reported.ipConfig.ipAddress if reported is not None and reported.ipConfig else ()
         addresses = [(a.ipAddress, a.prefixLength) for a in shown if not ip_address(a.ipAddress).is_link_local]
+        if not addresses and not number and self.mo["guest"].ipAddress:
+            addresses = [(self.mo["guest"].ipAddress, 24)]  # what vCenter shows of a guest that reports no adapters
         pnic = self._pnic(card)
         defect = next((d for d in self.defects.every if d.kind == "mtu" and self._is_of(d.given, name)), None)
         mtu = int(defect.number("mtu", 1500)) if defect else int(own.get("mtu") or 1500)

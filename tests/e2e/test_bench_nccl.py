@@ -1,0 +1,115 @@
+"""`bench nccl` on guests of the lab: what is planted in the farm is measured, and named with its host."""
+
+from __future__ import annotations
+
+import json
+from math import log2
+
+import pytest
+
+from vsphere_ai.app import EstateRequest, NodesRequest
+from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+
+COUNT = 12
+FARM = """
+name: fabric
+timing: {boot_seconds: 0.2, task_seconds: 0.01, guest_seconds: 0.05}
+clusters: [{name: gpu-a, drs: fullyAutomated}]
+switches:
+  - {name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{name: dvpg-rdma, vlan: 100}]}
+  - {name: dvs-lan, port_groups: [{name: dvpg-lan}]}
+hosts:
+  - name: esx[01:12].lab.local
+    cluster: gpu-a
+    nvidia_driver: 535.161.05
+    graphics_default: sharedDirect
+    gpus: [{pci: 0000:3b:00.0, board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect}]
+    nics:
+      - {name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}
+      - {name: vmnic4, pci: 0000:5e:00.0, model: ConnectX-6, switch: dvs-rdma, rdma: vmrdma0}
+    vmkernel: [{name: vmk0, port_group: dvpg-lan}, {name: vmk2, port_group: dvpg-rdma}]
+vms:
+  - name: trn-[01:12]
+    host: esx[01:12].lab.local
+    folder: ai
+    network: dvpg-lan
+    power: on
+    vgpu: [grid_a100-40c]
+    pvrdma: [dvpg-rdma]
+    memory_reservation_locked: true
+    extra_config: {pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "128"}
+"""
+SHORT = NcclTest(least="64M", most="1G", suffix="_mpi")
+
+
+@pytest.fixture
+def bench(make_lab):
+    lab = make_lab(FARM)
+
+    def run(*vms, **options):
+        estate = EstateRequest(inventory=lab.directory / "connection.yml")
+        nodes = NodesRequest(vms or ("trn-*",), estate=estate)
+        return bench_nccl(NcclRequest(nodes, SHORT, NcclOptions(timeout=30, **options)))
+
+    run.lab = lab
+    return run
+
+
+def test_all_vms_together_are_measured_and_checked(bench):
+    result = bench()
+    assert not result.failures
+    (parsed,) = result.parsed.runs
+    assert parsed.run.declared_ranks == COUNT
+    assert result.reference == pytest.approx(100 / 8 * 0.92, rel=0.08)
+    assert {c.rule for c in parsed.checks} == {"nccl.rdma", "nccl.no-gpudirect"}
+    assert result.exit_code == 0
+    bench.lab.set_defects({"kind": "rail-down", "vm": "*"})
+    assert "nccl.socket" in {c.rule for c in bench().parsed.runs[0].checks}
+
+
+def test_a_search_names_the_vm_and_its_host(bench):
+    healthy = bench(bisect=True)
+    assert (healthy.exit_code, healthy.found) == (0, ())
+    bench.lab.set_defects({"kind": "gpu-slow", "host": "esx07*", "factor": 0.75})
+    result = bench(bisect=True)
+    assert [(f.kind, f.vm, f.host) for f in result.found] == [("vm", "trn-07", "esx07.lab.local")]
+    assert result.exit_code == 1
+    assert result.rounds <= log2(COUNT) + 4
+
+
+def test_a_search_names_a_link_of_two_hosts(bench):
+    bench.lab.set_defects({"kind": "pair-slow", "one": "esx02*", "other": "esx03*", "factor": 0.5})
+    result = bench(bisect=True)
+    assert [set(f.ends) for f in result.found] == [{"esx02.lab.local", "esx03.lab.local"}]
+
+
+def test_every_pair_is_measured(bench):
+    bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})
+    result = bench("trn-01", "trn-02", "trn-03", "trn-04", pairwise=True)
+    assert len(result.pairs) == 6
+    assert [(f.kind, f.vm, f.host) for f in result.found] == [("vm", "trn-03", "esx03.lab.local")]
+    assert (result.trials, result.rounds) == (6, 3)
+
+
+def test_a_run_that_hangs_or_fails_is_no_pass(bench):
+    bench.lab.set_defects({"kind": "hang", "vm": "trn-01", "command": "mpirun"})
+    estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")
+    request = NcclRequest(NodesRequest(("trn-0[12]",), estate=estate), SHORT, NcclOptions(timeout=1))
+    result = bench_nccl(request)
+    assert (result.exit_code, [c.rule for c in result.failures]) == (1, ["nccl.run-failed"])
+    bench.lab.set_defects()
+    absent = NcclTest(folder="/opt/none", operation="hypercube")
+    result = bench_nccl(NcclRequest(request.nodes, absent, NcclOptions(timeout=10)))
+    assert (result.exit_code, result.reference) == (1, None)
+
+
+def test_the_command_prints_a_line_per_trial_and_a_verdict(bench, cli):
+    bench.lab.set_defects({"kind": "gpu-slow", "host": "esx09*", "factor": 0.7})
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--bisect")
+    assert cli("bench", "nccl", "trn-*", *given) == 1
+    lines = cli.out.splitlines()
+    assert any(line.startswith("slow: trn-09 on esx09.lab.local") for line in lines)
+    assert sum(line.startswith("round ") for line in lines) > 8
+    assert cli("bench", "nccl", "trn-*", *given, "--format", "json") == 1
+    document = json.loads(cli.out)
+    assert [f["vm"] for f in document["found"]] == ["trn-09"]

@@ -1,0 +1,245 @@
+"""Runs of nccl-tests on the guests of VMs: all at once, in pairs, or as a search for the slow part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from vsphere_ai.app.benchmark_parse import baseline_of
+from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
+from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import open_session
+from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
+from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
+from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl_text import parse_text
+from vsphere_ai.benchmarks.pairs import Pair, measure_pairs, slow_ends
+from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
+from vsphere_ai.benchmarks.search import Outcome, search
+from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial
+from vsphere_ai.benchmarks.verdict import Accused, accused
+from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests, plain
+from vsphere_ai.errors import UsageError, VsphereAiError
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.training.nccl_env import nccl_settings
+
+__all__ = ["NcclOptions", "NcclRequest", "NcclResult", "NcclTest", "bench_nccl"]
+LARGEST = 64 * 1024 * 1024
+"""Bytes of output of a run that are read."""
+
+
+@dataclass(frozen=True)
+class NcclOptions:
+    """How it is run: all VMs together, every pair (`pairwise`), or a search for the slow part (`bisect`).
+
+    `slowdown` is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the
+    bus bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
+    """
+
+    pairwise: bool = False
+    bisect: bool = False
+    slowdown: float = 0.25
+    runs: int = 1
+    timeout: float = 600.0
+    reference: float | None = None
+    baseline: Path | None = None
+    tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True)
+class NcclRequest:
+    """Which VMs run what, and how."""
+
+    nodes: NodesRequest
+    test: NcclTest = field(default_factory=NcclTest)
+    options: NcclOptions = field(default_factory=NcclOptions)
+
+
+@dataclass(frozen=True)
+class NcclResult:
+    """What was run: `parsed` is the run of all VMs, `pairs` every pair, `found` the slow parts.
+
+    `trials` and `rounds` count what was run. `outcome` is that of a search.
+    """
+
+    nodes: tuple[Node, ...]
+    parsed: ParseResult = field(default_factory=lambda: ParseResult(()))
+    pairs: Mapping[Pair, float | None] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    found: tuple[Accused, ...] = ()
+    reference: float | None = None
+    trials: int = 0
+    rounds: int = 0
+    failures: tuple[Check, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when nothing is slow and everything was measured, else 1."""
+        if self.outcome is not None:
+            return 0 if self.outcome.is_clean else 1
+        if self.pairs:
+            return 1 if self.found or None in self.pairs.values() else 0
+        return self.parsed.exit_code
+
+
+def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
+    """Run nccl-tests over SSH in the guests. Needs Open MPI and nccl-tests there, and SSH from the first VM to others.
+
+    `UsageError` where no VM is meant, or guests cannot be reached by the inventory; a guest that is out of reach is an
+    error before anything runs.
+    """
+    playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
+    if request.options.pairwise and request.options.bisect:
+        raise UsageError("every pair, or a search?", "give --pairwise or --bisect")
+    expected = baseline_of(request.options.baseline)
+    with open_session(request.nodes.estate, playbook, emit) as session:
+        nodes = read_nodes(session, request.nodes, playbook).nodes
+        settings = guest_settings(session.inventory)
+    shells, failed = open_guests(nodes, settings)
+    try:
+        for error in failed.values():
+            raise error
+        runner = Runner(request, {node.vm: node for node in nodes}, shells, emit)
+        if request.options.pairwise:
+            return _pairwise(runner, nodes)
+        return _bisect(runner, nodes) if request.options.bisect else _together(runner, nodes, expected)
+    finally:
+        for shell in shells.values():
+            shell.close()
+
+
+@dataclass
+class Runner:
+    """Carries out the rounds of a search on real guests; the runs of a round are started at the same time."""
+
+    request: NcclRequest
+    nodes: Mapping[str, Node]
+    shells: Mapping[str, GuestSsh]
+    emit: Emit
+    rounds: int = 0
+    trials: int = 0
+    failures: list[Check] = field(default_factory=list)
+    last: NcclRun | None = None
+
+    def carry_out(self, running: Search[T]) -> T:
+        """Carry out a search to its end, and return what it found."""
+        try:
+            trials = next(running)
+            while True:
+                trials = running.send(self.round(trials))
+        except StopIteration as done:
+            found: T = done.value
+            return found
+
+    def round(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """Run the trials of a round and return their bus bandwidths; None where one was not measured."""
+        self.rounds += 1
+        self.trials += len(trials)
+        self.emit(Status(f"round {self.rounds}: {len(trials)} trials"))
+        by_head: dict[str, list[Trial]] = {}
+        for trial in trials:
+            by_head.setdefault(trial.vms[0], []).append(trial)
+
+        def work(shell: GuestSsh) -> list[float | None]:
+            return [self._trial(shell, trial) for trial in by_head[shell.vm]]
+
+        answers = on_each([self.shells[vm] for vm in by_head], work)
+        self.emit(Status(""))
+        found: dict[Trial, float | None] = {}
+        for vm, own in by_head.items():
+            answer = answers[vm]
+            if isinstance(answer, VsphereAiError):
+                self._failed(own[0], answer.message)
+                answer = [None] * len(own)
+            found.update(zip(own, answer, strict=True))
+        for trial in trials:
+            value = found[trial]
+            shown = f"{value:8.2f} GB/s" if value is not None else "not measured"
+            self.emit(Answer(f"round {self.rounds:>2}  {shown:>13}  {_named(trial)}"))
+        return found
+
+    def _trial(self, shell: GuestSsh, trial: Trial) -> float | None:
+        """Return the median of the runs of a trial; None where one of them was not measured, or is wrong."""
+        found = [self._run(shell, trial) for _ in range(trial.runs)]
+        known = [value for value in found if value is not None]
+        return median(known) if len(known) == len(found) else None
+
+    def _run(self, shell: GuestSsh, trial: Trial) -> float | None:
+        request = self.request
+        argv = command(request.test, trial, self.nodes, self._settings(trial))
+        done = shell.run(argv, timeout=request.options.timeout, most=LARGEST)
+        # the log of NCCL goes to the output too, errors of mpirun to the error output
+        runs = parse_text([*plain(done.out).splitlines(), *plain(done.err).splitlines()])
+        ranks = ranks_of(request.test, trial, self.nodes)
+        judged = judge_runs([("", run) for run in runs], (), 0.0, Started(ranks))
+        self.last = runs[0] if len(runs) == 1 else None
+        bad = [c for each in judged.runs for c in each.checks if c.level in ("fail", "unknown")]
+        # TCP instead of RDMA is a slow result, and not a missing one
+        wrong = [c for c in bad if c.rule not in ("nccl.socket",)]
+        if done.code or len(runs) != 1 or not is_passed(wrong):
+            self._failed(trial, wrong[0].message if wrong else done.shown or f"mpirun ended with {done.code}")
+            return None
+        return runs[0].peak
+
+    def _settings(self, trial: Trial) -> dict[str, str]:
+        """Return the variables of NCCL that are the same for every VM of a trial."""
+        nodes = [self.nodes[vm] for vm in trial.vms]
+        each = [{s.name: s.value for s in nccl_settings(node, nodes=nodes) if s.value is not None} for node in nodes]
+        return {name: value for name, value in each[0].items() if all(own.get(name) == value for own in each)}
+
+    def _failed(self, trial: Trial, text: str) -> None:
+        message = f"{_named(trial)}: {text}"
+        self.failures.append(Check("nccl.run-failed", "unknown", message))
+        self.emit(Remark("nccl.run-failed", message))
+
+    def result(self, **more: object) -> NcclResult:
+        """Return a result with what was run."""
+        counts = {"trials": self.trials, "rounds": self.rounds, "failures": tuple(self.failures)}
+        return NcclResult(tuple(self.nodes.values()), **counts, **more)  # type: ignore[arg-type]
+
+
+def _named(trial: Trial) -> str:
+    few = ", ".join(trial.vms) if len(trial.vms) < 5 else f"{trial.vms[0]} … {trial.vms[-1]} ({len(trial.vms)} VMs)"
+    rails = f", rails {', '.join(map(str, trial.rails))}" if trial.rails else ""
+    gpus = f", GPUs {', '.join(map(str, trial.gpus))}" if trial.gpus else ""
+    return f"{few}{rails}{gpus}{f' ({trial.why})' if trial.why else ''}"
+
+
+def _together(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> NcclResult:
+    trial = Trial(tuple(node.vm for node in nodes))
+    values = runner.round([trial])
+    runs = [("", runner.last)] if runner.last else []
+    started = Started(ranks_of(runner.request.test, trial, runner.nodes))
+    parsed = judge_runs(runs, expected, runner.request.options.tolerance, started)
+    missing = (*parsed.missing, *runner.failures)
+    return runner.result(parsed=ParseResult(parsed.runs, missing), reference=values[trial])
+
+
+def _judge(options: NcclOptions) -> Judge:
+    return Judge(options.slowdown, options.runs, options.reference)
+
+
+def _pairwise(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+    judge = _judge(runner.request.options)
+    pairs = runner.carry_out(measure_pairs([node.vm for node in nodes], judge))
+    bad, slow = slow_ends(pairs, judge)
+    of = {node.vm: node for node in nodes}
+    found = [_slow_vm(of[vm]) for vm in bad]
+    for one, other in slow:
+        text = f"{one} and {other} are slow with each other only"
+        found.append(Accused("link", text, "check the links between their hosts", ends=(one, other)))
+    return runner.result(pairs=pairs, found=tuple(found), reference=judge.reference)
+
+
+def _slow_vm(node: Node) -> Accused:
+    where = f"{node.vm} on {node.host}" if node.host else node.vm
+    return Accused("vm", f"{where} is slow with every healthy VM", "find the part with --bisect", node.vm, node.host)
+
+
+def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+    outcome = runner.carry_out(search(nodes, _judge(runner.request.options)))
+    return runner.result(outcome=outcome, found=accused(outcome, nodes), reference=outcome.reference)

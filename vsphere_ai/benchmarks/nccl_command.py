@@ -1,0 +1,104 @@
+"""Command line of a trial with nccl-tests: mpirun on the first VM, a process per GPU, and the variables of NCCL.
+
+Flags are those of Open MPI 4 and 5. MPI talks over TCP on the control network, so that it is not on the RDMA devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.benchmarks.collectives import COLLECTIVES
+from vsphere_ai.benchmarks.trials import Trial
+from vsphere_ai.errors import UsageError
+from vsphere_ai.model.nodes import Node
+
+_SIZE = re.compile(r"\d{1,15}[KMGT]?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NcclTest:
+    """What is run: a collective from `least` to `most` bytes (``8``, ``1G``), each size times `factor`.
+
+    `gpus` is the number of GPUs per VM, None: all. `folder` is where the programs are; empty: in the PATH of the
+    guest. `suffix` is that of programs built with MPI. ValueError-free: `UsageError` for what nccl-tests cannot take.
+    """
+
+    operation: str = "all_reduce"
+    least: str = "8"
+    most: str = "8G"
+    factor: int = 2
+    iterations: int = 20
+    warmup: int = 5
+    gpus: int | None = None
+    folder: str = ""
+    suffix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.operation not in COLLECTIVES:
+            raise UsageError(f"there is no collective '{self.operation}'", f"there are: {', '.join(COLLECTIVES)}")
+        for size in (self.least, self.most):
+            if not _SIZE.fullmatch(size):
+                raise UsageError(f"'{size}' is no size", "give bytes such as 8, 64M or 8G")
+
+    @property
+    def program(self) -> str:
+        """Path of the program in the guest."""
+        name = f"{COLLECTIVES[self.operation].program}{self.suffix}"
+        return f"{self.folder.rstrip('/')}/{name}" if self.folder else name
+
+
+def processes(test: NcclTest, trial: Trial, nodes: Mapping[str, Node]) -> int:
+    """Return the processes per VM, one per GPU: the fewest GPUs of a VM; `UsageError` where no number is known."""
+    if trial.gpus:
+        return len(trial.gpus)
+    known = test.gpus or min(len(nodes[vm].gpus) for vm in trial.vms)
+    if not known:
+        lacking = ", ".join(vm for vm in trial.vms if not nodes[vm].gpus)
+        raise UsageError(f"how many GPUs have {lacking}?", "give --gpus", rule="usage.gpus")
+    return known
+
+
+def ranks_of(test: NcclTest, trial: Trial, nodes: Mapping[str, Node]) -> int:
+    """Return the number of ranks of a trial."""
+    return processes(test, trial, nodes) * len(trial.vms)
+
+
+def command(test: NcclTest, trial: Trial, nodes: Mapping[str, Node], settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the argv of a trial, for the first of its VMs; `settings` are variables for NCCL."""
+    each = processes(test, trial, nodes)
+    hosts = ",".join(f"{nodes[vm].address}:{each}" for vm in trial.vms)
+    variables = {"NCCL_DEBUG": "INFO", **settings, **_restricted(trial, nodes)}
+    argv = ["mpirun", "-np", str(each * len(trial.vms)), "-H", hosts, "--map-by", f"ppr:{each}:node"]
+    argv += ["--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "plm_rsh_no_tree_spawn", "1"]
+    control = {nodes[vm].interface for vm in trial.vms}
+    if len(control) == 1 and (name := control.pop()):
+        argv += ["--mca", "btl_tcp_if_include", name, "--mca", "oob_tcp_if_include", name]
+    for variable, value in variables.items():
+        argv += ["-x", f"{variable}={value}"]
+    argv += ["-x", "LD_LIBRARY_PATH", test.program, "-b", test.least, "-e", test.most, "-f", str(test.factor)]
+    return (*argv, "-g", "1", "-n", str(test.iterations), "-w", str(test.warmup))
+
+
+def _restricted(trial: Trial, nodes: Mapping[str, Node]) -> dict[str, str]:
+    """Return the variables that restrict a trial to some rails or GPUs."""
+    found = {}
+    if trial.gpus:
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, trial.gpus))
+    if trial.rails:
+        found["NCCL_IB_HCA"] = "=" + ",".join(hcas_of([nodes[vm] for vm in trial.vms], trial.rails))
+    return found
+
+
+def hcas_of(nodes: Sequence[Node], rails: Sequence[int]) -> list[str]:
+    """Return the RDMA devices of some rails; `UsageError` where the VMs do not name them alike."""
+    named = {
+        node.vm: [f"{r.rdma_device}:{r.port}" for n in rails for r in node.rails if r.number == n and r.rdma_device]
+        for node in nodes
+    }
+    first = next(iter(named.values()), [])
+    other = next((vm for vm, devices in named.items() if devices != first or len(devices) != len(rails)), None)
+    if other is not None:
+        raise UsageError(f"the RDMA devices of rails {', '.join(map(str, rails))} of {other} differ or are not known")
+    return first
