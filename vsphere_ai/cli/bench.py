@@ -13,10 +13,9 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_optio
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
-    from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult
+    from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult, NcclTest
     from vsphere_ai.app.benchmark_parse import ParseRequest
     from vsphere_ai.app.events import Event
-    from vsphere_ai.benchmarks.nccl_command import NcclTest
 
 _TOLERANCE = click.option(
     "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
