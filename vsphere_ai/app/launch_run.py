@@ -142,7 +142,7 @@ def _faults(found: Mapping[str, object]) -> dict[str, VsphereAiError]:
 
 
 def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str, dict[str, JsonValue]]:
-    """Return what the supervisor of each node is told, by the names of the VMs."""
+    """Return the orders to the supervisor of each node, by the names of the VMs."""
     job, first = made.job, made.nodes[0].node
     orders = [_processes(each, job, n) for n, each in enumerate(made.nodes)]
     again = [_processes(each, job, n) for n, each in enumerate(resumed.nodes)] if resumed else None

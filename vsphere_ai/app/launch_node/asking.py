@@ -15,8 +15,7 @@ def read(path: str, most: int = 1 << 20) -> str:
     """Return the end of a file; empty where it is not there."""
     try:
         with open(path, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - most))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
             return file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""

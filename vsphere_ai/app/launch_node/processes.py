@@ -225,16 +225,16 @@ class Node:
             time.sleep(2)
         return True
 
-    def do(self, told: Message, answer: Callable[[Message], None]) -> bool:
+    def do(self, message: Message, answer: Callable[[Message], None]) -> bool:
         """Do what the first node asks; return whether that was the end."""
-        if told["do"] == "start":
-            answer({"event": "started", "fault": self.start(told["attempt"], told["order"])})
-        elif told["do"] == "stop":
+        if message["do"] == "start":
+            answer({"event": "started", "fault": self.start(message["attempt"], message["order"])})
+        elif message["do"] == "stop":
             answer({"event": "stopped", "left": self.stop()})
-        elif told["do"] == "drain":
+        elif message["do"] == "drain":
             answer({"event": "drained", "ok": self.drained()})
-        elif told["do"] == "end":
+        elif message["do"] == "end":
             leave(self.spec["run"], self.folder)
-            self.note(state="ended", outcome=told["outcome"], reason=told["reason"])
+            self.note(state="ended", outcome=message["outcome"], reason=message["reason"])
             return True
         return False

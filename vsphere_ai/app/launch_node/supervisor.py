@@ -90,8 +90,8 @@ def follow(node: Node, asked: list[str]) -> None:
     with selectors.DefaultSelector() as ready:
         ready.register(link.sock, selectors.EVENT_READ)
         while True:
-            told = link.read() if ready.select(TICK) else []
-            if any(node.do(each, link.send) for each in told):
+            message = link.read() if ready.select(TICK) else []
+            if any(node.do(each, link.send) for each in message):
                 return
             for name, code in node.ended():
                 link.send({"event": "exit", "name": name, "code": code})
@@ -166,17 +166,17 @@ class Head:
         found, self.events = self.events, []
         return found
 
-    def take(self, number: int, told: Message) -> None:
+    def take(self, number: int, message: Message) -> None:
         """Take note of what happened on a node."""
-        kind = told["event"]
+        kind = message["event"]
         if kind == "exit":
-            self.running[number].discard(told["name"])
-            if told["code"] != 0 and not self.reason:
-                self.reason = f"{told['name']} on node {number} ended with {told['code']}"
+            self.running[number].discard(message["name"])
+            if message["code"] != 0 and not self.reason:
+                self.reason = f"{message['name']} on node {number} ended with {message['code']}"
         elif kind == "lost" and not self.reason:
             self.reason = f"node {number} is gone"
-        elif kind == "started" and told["fault"] and not self.reason:
-            self.reason = f"node {number}: {told['fault']}"
+        elif kind == "started" and message["fault"] and not self.reason:
+            self.reason = f"node {number}: {message['fault']}"
         elif kind == "asked":
             self.asked.append("node")
 
@@ -185,10 +185,10 @@ class Head:
         found: dict[int, Message] = {}
         until = time.monotonic() + within
         while set(found) < {0, *self.links} and time.monotonic() < until:
-            for number, told in self.look():
-                self.take(number, told)
-                if told["event"] == kind:
-                    found[number] = told
+            for number, message in self.look():
+                self.take(number, message)
+                if message["event"] == kind:
+                    found[number] = message
         return list(found.values())
 
     def attempt(self, number: int) -> str:
@@ -202,8 +202,8 @@ class Head:
             self.ask(do="start", attempt=number, order=order)
             self.answers("started", 60)
         while not self.reason and not self.asked and not self.is_done():
-            for source, told in self.look():
-                self.take(source, told)
+            for source, message in self.look():
+                self.take(source, message)
         done = self.is_done() and not self.reason
         self.ask(do="stop")
         left = [pid for each in self.answers("stopped", self.spec["grace"] + 30) for pid in each["left"]]
