@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         calculate_checkpoints,
         calculate_memory,
     )
+    from vsphere_ai.app.launch_export import JobExportRequest, check_job_export, export_job
     from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
     from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
@@ -89,6 +90,7 @@ _NAMES = {
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
+    "launch_export": "JobExportRequest check_job_export export_job",
     "launch_job": "LaunchRequest load_job planned_launch",
     "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
     "lock_state": "LockState UnlockRequest unlock",
@@ -128,6 +130,7 @@ __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["CheckpointRequest", "MemoryRequest", "calculate_checkpoints", "calculate_memory"]
+__all__ += ["JobExportRequest", "check_job_export", "export_job"]
 __all__ += ["LaunchRequest", "load_job", "planned_launch"]
 __all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]

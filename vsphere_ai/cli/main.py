@@ -42,7 +42,7 @@ COMMANDS = {
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
     "ipam": ("vsphere_ai.cli.ipam", "Show the address pools of an inventory; needs no connection."),
     "bench": ("vsphere_ai.cli.bench", "Check and compare results of benchmarks, find what is slow."),
-    "render": ("vsphere_ai.cli.render", "Write or check objects for pods on VMs; print network files of guests."),
+    "render": ("vsphere_ai.cli.render", "Write or check files for other tools; print network files of guests."),
     "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training; needs no connection."),
     "explain": ("vsphere_ai.cli.explain", "Explain a topic, with its sources; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),

@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.render_job import commands as job_commands
 from vsphere_ai.cli.render_netplan import command as netplan
 
 if TYPE_CHECKING:
@@ -57,10 +58,12 @@ def _request() -> type[ExportRequest]:
 
 @click.group("render")
 def command() -> None:
-    """Write or check objects of Kubernetes operators; print network files of guests."""
+    """Write or check files for other tools: Kubernetes operators, launchers, Slurm; print network files of guests."""
 
 
 command.add_command(netplan)
+for _each in job_commands():
+    command.add_command(_each)
 
 
 @command.command("spiderpool")

@@ -1,0 +1,203 @@
+"""Exports of a job's nodes: what is written is read back, and every rule of a reader finds what breaks it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from support.seeds import chance
+from training.nodes import job, node, nodes
+
+from vsphere_ai.cli.render import command
+from vsphere_ai.cli.render_job import FORMATS
+from vsphere_ai.training.exports import EXPORTS
+from vsphere_ai.training.exports.slurm import expanded, host_list
+from vsphere_ai.training.launch import Plan
+
+
+def plan(count=4, of=None, **more):
+    return Plan(job(**{"nccl": "auto", **more}), of or nodes(count, gpus=2, rails=2), "ddp")
+
+
+def with_leaves(*leaves):
+    return tuple(
+        replace(node(n), rails=(replace(node(n).rails[0], switch_port=leaf),)) for n, leaf in enumerate(leaves)
+    )
+
+
+def test_every_format_has_a_command():
+    assert set(FORMATS) == set(EXPORTS)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_what_is_written_is_read_back(name):
+    random = chance(f"export {name}")
+    for _ in range(30):
+        of = tuple(node(n, gpus=random.randint(1, 8) if n == 0 else 4) for n in range(random.randint(1, 40)))
+        if name == "accelerate":
+            of = tuple(replace(n, gpus=of[-1].gpus) for n in of)
+        if random.random() < 0.5:
+            of = tuple(replace(n, rails=with_leaves(*"ab")[i % 2].rails) for i, n in enumerate(of))
+        tf = {"parameter_servers": random.randint(0, 3), "chief": random.random() < 0.5}
+        export = EXPORTS[name]
+        text = export.write(plan(of=of, tensorflow=tf))
+        assert export.check(text) == []
+        assert text.endswith("\n")
+
+
+def test_the_host_file():
+    assert EXPORTS["hostfile"].write(plan(2)) == "10.20.0.11 slots=2\n10.20.0.12 slots=2\n"
+
+
+def test_settings_of_nodes_that_have_the_same_stand_once():
+    text = EXPORTS["nccl-env"].write(plan(3))
+    assert text.startswith("# nodes: train-01, train-02, train-03\n")
+    assert text.count("NCCL_IB_HCA==rocep1s0:1,rocep2s0:1") == 1
+    other = (*nodes(2), replace(node(2), interface="ens999"))
+    assert EXPORTS["nccl-env"].write(plan(of=other)).count("# nodes: ") == 2
+
+
+def test_the_inventory_of_ansible():
+    found = yaml.safe_load(EXPORTS["ansible"].write(plan(2, training_job="a.b")))
+    group = found["all"]["children"]["a_b"]
+    assert list(group["hosts"]) == ["train-01", "train-02"]
+    assert group["hosts"]["train-02"]["ansible_host"] == "10.20.0.12"
+    assert group["hosts"]["train-02"]["node_rank"] == 1
+    assert group["hosts"]["train-01"]["nccl_env"]["NCCL_SOCKET_IFNAME"] == "=ens192"
+
+
+def test_the_files_of_slurm():
+    text = EXPORTS["slurm"].write(plan(of=with_leaves("leaf 1", "leaf 1", "leaf 2", "leaf 2")))
+    assert "NodeName=train-01 NodeAddr=10.20.0.11 Gres=gpu:2 State=UNKNOWN" in text
+    assert "Nodes=train-[01-04] Default=YES" in text
+    assert "NodeName=train-03 Name=gpu File=/dev/nvidia[0-1]" in text
+    assert text.partition("### topology.conf\n")[2].splitlines()[:3] == [
+        "SwitchName=leaf_1 Nodes=train-[01-02]",
+        "SwitchName=leaf_2 Nodes=train-[03-04]",
+        "SwitchName=spine Switches=leaf_1,leaf_2",
+    ]
+    assert "topology" not in EXPORTS["slurm"].write(plan(of=with_leaves("leaf 1", "")))
+
+
+def test_host_lists_are_written_and_read():
+    random = chance("host lists")
+    assert host_list(["trn-00", "trn-01", "trn-02"]) == "trn-[00-02]"
+    assert host_list(["a1", "a3"]) == "a1,a3"
+    assert expanded("trn-[00-02,07],x") == ["trn-00", "trn-01", "trn-02", "trn-07", "x"]
+    for _ in range(200):
+        first, width = random.randint(0, 99), random.randint(2, 4)
+        names = [f"n{number:0{width}d}" for number in range(first, first + random.randint(1, 30))]
+        assert expanded(host_list(names)) == names
+    for wrong in ("a b", "a[1-", "a[3-1]", ""):
+        with pytest.raises(ValueError, match="no "):
+            expanded(wrong)
+
+
+MACHINE = {
+    "compute_environment": "LOCAL_MACHINE",
+    "distributed_type": "MULTI_GPU",
+    "num_machines": 2,
+    "num_processes": 4,
+    "machine_rank": 0,
+    "main_process_ip": "10.0.0.1",
+    "main_process_port": 29500,
+}
+
+
+def machines(*changes):
+    return "".join(f"---\n{yaml.safe_dump({**MACHINE, **each})}" for each in changes)
+
+
+def tf(cluster=None, kind="worker", index=0):
+    return json.dumps({"cluster": cluster or {"worker": ["a:1", "b:1"]}, "task": {"type": kind, "index": index}})
+
+
+SLURM = "### slurm.conf\nNodeName=a,b Gres=gpu:1\n"
+BROKEN = [
+    ("hostfile", "a slot=1\n", 1),
+    ("hostfile", "a slots=1\n-b slots=1\n", 2),
+    ("hostfile", "a slots=0\n", 1),
+    ("hostfile", "a slots=4 max_slots=2\n", 1),
+    ("hostfile", "# nothing\n", 0),
+    ("deepspeed", "a\n", 1),
+    ("deepspeed", "a slots=1\na slots=1\n", 2),
+    ("deepspeed", "a slots=0\n", 1),
+    ("deepspeed", "", 0),
+    ("accelerate", "a: [", 0),
+    ("accelerate", "", 0),
+    ("accelerate", machines({"num_machines": "2"}), 2),
+    ("accelerate", machines({"num_processes": 5}), 2),
+    ("accelerate", machines({"machine_rank": 2}), 2),
+    ("accelerate", machines({}, {}), 2),
+    ("accelerate", machines({}, {"machine_rank": 1, "main_process_ip": "10.0.0.2"}), 0),
+    ("tf-config", "{", 1),
+    ("tf-config", "", 0),
+    ("tf-config", tf(index=2), 1),
+    ("tf-config", tf(kind="boss"), 1),
+    ("tf-config", f"{tf()}\n{tf()}", 2),
+    ("tf-config", tf({"worker": ["a:1", "a:1"]}), 1),
+    ("tf-config", f"{tf()}\n{tf({'worker': ['a:1', 'c:1']}, index=1)}", 0),
+    ("nccl-env", "NCCL_DEBUG\n", 1),
+    ("nccl-env", "PATH=/bin\n", 1),
+    ("nccl-env", "NCCL_DEBUG=LOUD\n", 1),
+    ("nccl-env", "NCCL_IB_HCA==mlx5_0:1;id\n", 1),
+    ("nccl-env", "NCCL_NET_GDR_LEVEL=FAR\n", 1),
+    ("nccl-env", "NCCL_IB_TC=1\nNCCL_IB_TC=2\n", 2),
+    ("ansible", "a: [", 0),
+    ("ansible", "- a\n", 0),
+    ("ansible", "all: {hosts: {}}\n", 0),
+    ("ansible", "all: {host: {a: {}}}\n", 0),
+    ("ansible", "a-b: {hosts: {a: {}}}\n", 0),
+    ("ansible", "all: {hosts: {a: {x-y: 1}}}\n", 0),
+    ("ansible", "all: {hosts: {a: {ansible_host: 1.1.1.1}, b: {ansible_host: 1.1.1.1}}}\n", 0),
+    ("slurm", "", 0),
+    ("slurm", f"{SLURM}PartitionName=x Nodes=a,c\n", 3),
+    ("slurm", f"{SLURM}Colour=red\n", 3),
+    ("slurm", f"{SLURM}a node\n", 3),
+    ("slurm", "### slurm.conf\nNodeName=a[1-\n", 2),
+    ("slurm", f"{SLURM}### gres.conf\nNodeName=a Name=gpu Type=a100\n", 4),
+    ("slurm", f"{SLURM}### gres.conf\nNodeName=c Name=gpu File=/dev/nvidia0\n", 4),
+    ("slurm", f"{SLURM}### topology.conf\nSwitchName=s Switches=t\n", 4),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "line"), BROKEN, ids=[f"{f}-{n}" for n, (f, _, _) in enumerate(BROKEN)])
+def test_what_breaks_a_rule_is_found_on_its_line(name, text, line):
+    assert line in {finding.line for finding in EXPORTS[name].check(text)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hostfile", "a slots=8 max_slots=8\na slots=1 # again\n"),
+        ("accelerate", machines({}, {"machine_rank": 1})),
+        ("tf-config", f"{tf()}\n{tf(index=1)}\n"),
+        ("nccl-env", "NCCL_IB_HCA=^mlx5_3\nNCCL_MADE_UP=1\n"),
+        ("ansible", "all: {children: {gpu: {hosts: {a: , b: {ansible_host: 10.0.0.1}}}}}\n"),
+        ("slurm", f"{SLURM}PartitionName=x Nodes=ALL\n### gres.conf\nAutoDetect=nvml\n"),
+    ],
+)
+def test_files_of_others_that_are_right(name, text):
+    assert EXPORTS[name].check(text) == []
+
+
+def test_the_commands(tmp_path):
+    path = tmp_path / "job.yml"
+    listed = [{"name": "a", "address": "10.0.0.1", "gpus": 2}]
+    path.write_text(yaml.safe_dump({"training_job": "x", "nodes": listed, "script": "/a.py"}))
+
+    def run(*words):
+        done = CliRunner().invoke(command, words, standalone_mode=False)
+        return done.return_value if done.exception is None else done.exception.exit_code, done.stdout
+
+    for name in EXPORTS:
+        code, text = run(name, "-f", str(path))
+        assert code == 0
+        (tmp_path / "made").write_text(text)
+        assert run(name, "--check", str(tmp_path / "made"))[0] == 0
+        (tmp_path / "made").write_text("{[ ]\n")
+        assert run(name, "--check", str(tmp_path / "made"))[0] == 1
+    assert run("hostfile")[0] == 64

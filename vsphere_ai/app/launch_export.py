@@ -1,0 +1,46 @@
+"""Exports of a job's nodes: host files, settings and inventories, written from the nodes of now, or checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.launch_job import job_nodes, load_job
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import StepFailed
+from vsphere_ai.language.document import require, text_of
+from vsphere_ai.training.exports import EXPORTS
+from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.launch import Plan
+
+FORMATS = tuple(EXPORTS)
+
+
+@dataclass(frozen=True)
+class JobExportRequest:
+    """A job, and one of `FORMATS`."""
+
+    format: str
+    job: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
+    """Return the text of an export; `Refused` where the job cannot be launched so. Changes nothing.
+
+    What is written is read back by the rules of `check_job_export`; a finding is an error of this tool.
+    """
+    job = load_job(request.job)
+    plan = Plan(job, job_nodes(job, request.job, request.estate, emit), job.training_job)
+    export = EXPORTS[request.format]
+    text = export.write(plan)
+    for each in export.check(text):
+        raise StepFailed(f"what was written cannot be read back: line {each.line}: {each.message}", rule="internal")
+    return text
+
+
+def check_job_export(format: str, path: Path) -> list[Finding]:
+    """Return what stands against a file of a format; `InputError` when it cannot be read."""
+    require(path, "file")
+    return EXPORTS[format].check(text_of(path))

@@ -1,0 +1,29 @@
+"""Exports of a job's nodes for tools that own a job: each written from the nodes, and read back by rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vsphere_ai.training.exports import ansible, frameworks, hostfiles, nccl_conf, slurm
+from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.launch import Plan
+
+
+@dataclass(frozen=True)
+class Export:
+    """A format: how it is written, and what stands against a text of it."""
+
+    write: Callable[[Plan], str]
+    check: Callable[[str], list[Finding]]
+
+
+EXPORTS: Mapping[str, Export] = {
+    "hostfile": Export(hostfiles.write, hostfiles.check),
+    "deepspeed": Export(hostfiles.write, hostfiles.check_deepspeed),
+    "accelerate": Export(frameworks.write_accelerate, frameworks.check_accelerate),
+    "tf-config": Export(frameworks.write_tf_config, frameworks.check_tf_config),
+    "nccl-env": Export(nccl_conf.write, nccl_conf.check),
+    "ansible": Export(ansible.write, ansible.check),
+    "slurm": Export(slurm.write, slurm.check),
+}
