@@ -94,3 +94,22 @@ def test_a_set_that_has_room_on_several_leaves_only_says_so(sets, cli):
 
 def test_one_leaf_is_refused_where_the_inventory_names_none(sets):
     assert sets.refused(on_leaves("train-[01:02]", one_leaf="must")) == {"vm_set.leaves"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (1, 1, "GPUs on node 1; rdma1 on node 0; rdma1 may be on another node than the GPU"),
+        (0, 1, "GPUs on nodes 0 and 1; rdma1 on node 0; rdma1 may be on another node than the GPU"),
+    ],
+)
+def test_the_plan_says_on_which_numa_nodes_gpus_and_rails_are(sets, cli, make_lab, monkeypatch, first, second, words):
+    farm = FARM
+    for slot, node in (("3b", first), ("86", second)):
+        farm = farm.replace(f"pci: 0000:{slot}:00.0, board", f"pci: 0000:{slot}:00.0, numa: {node}, board")
+    sets.lab = make_lab(farm)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    more = "  hardware: {version: 19}\n  vgpu: [grid_a100-20c]\n"
+    assert sets("plan", cli.file(HOSTS + play("train-01", cards=(RAIL,), more=more)), "--format", "json") == 0, cli.out
+    notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
+    assert f"NUMA of esx01.lab.local: {words}" in notes

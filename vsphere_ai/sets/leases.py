@@ -19,6 +19,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
 from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic, mac_address
 from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
+from vsphere_ai.sets.mac_clashes import mac_faults
 from vsphere_ai.sets.members import Found
 
 RELEASED_NOW = -1
@@ -73,13 +74,16 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     for problem in find_conflicts(leases, (*_in_use(found, estate, book.terms), *book.in_use), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
         faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
+    nics = dict(_nics(found, leases, estate))
+    for key, fault in mac_faults(nics, found, estate, before):
+        faults.setdefault(key, []).append(fault)
     vms = len(list(estate.of_type("VirtualMachine")))
     taken = replace(before if refused else result.ledger, vms=vms)
     leaving = sum(m.leaving for each in found for m in each.members)
     kept = _without_leaving(taken, found, book.terms)
     kept = replace(kept, vms=vms - leaving) if kept.holdings != taken.holdings else taken
     return Addresses(
-        nics=dict(_nics(found, leases, estate)),
+        nics=nics,
         faults={key: tuple(own) for key, own in faults.items()},
         before=book.text,
         taken=_text(taken, before, book.text),

@@ -26,6 +26,7 @@ from vsphere_ai.resources.vm_set.disks import size_gb, stated, with_present
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
+from vsphere_ai.resources.vm_set.numa_hints import numa_hints
 from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields, wanted_placement
 
 
@@ -230,8 +231,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
             yield note(view.facts(target.ref))
         if self.destroyed or member is None or member.exists:
             return
-        yield from filter(None, (member.why_here, member.why_store))
         said = view.said(VmSet, target.ref) or self
+        yield from (*filter(None, (member.why_here, member.why_store)), *numa_hints(said, member, view))
         if said.by_vcenter:
             yield NOT_PROBED
         yield from (f.message for f in findings_of(said, member, view) if f.verdict in ("warn", "unknown"))
