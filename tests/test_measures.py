@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 99,
-    "lines of the product": 46_832,
+    "lines of the product": 46_852,
     "arrows between rooms": 110,
     "floors": 9,
 }
