@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import re
 import ssl
 import time
@@ -56,10 +57,19 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.fixture(scope="session")
+def _states(tmp_path_factory):
+    """Names of folders, counted here: `mktemp` would look through those of all tests before for each of them."""
+    folder = tmp_path_factory.mktemp("states")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_state(tmp_path_factory, monkeypatch):
+def _own_state(_states, monkeypatch):
     """No test writes into, or is locked by, the journals and locks of the user or of another test."""
-    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+    folder = next(_states)
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(folder))
 
 
 @pytest.fixture(autouse=True)
