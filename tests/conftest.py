@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import http.client
 import itertools
 import re
 import ssl
@@ -13,6 +14,8 @@ import pytest
 from support import compiled, fast, seeds
 from support.labs import started
 from support.places import ROOT
+
+from vsphere_ai.lab import shortcuts
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -26,6 +29,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    http.client.parse_headers = shortcuts.headers  # as in the copies of the tool
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
 
