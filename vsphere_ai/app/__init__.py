@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
+    from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, learn_profile, load_profile
     from vsphere_ai.app.kubernetes_export import (
         ExportRequest,
         ExportResult,
@@ -81,6 +82,7 @@ _NAMES = {
     "adopt_vms": "AdoptRequest adopt",
     "apply_plan": "ApplyRequest apply",
     "guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
+    "health": "HealthRequest HealthResult check_health learn_profile load_profile",
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "approval": "Confirm",
@@ -146,6 +148,7 @@ __all__ += [
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
+__all__ += ["HealthRequest", "HealthResult", "check_health", "learn_profile", "load_profile"]
 
 
 def __getattr__(name: str) -> object:

@@ -17,6 +17,7 @@ from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.steps import Probe
 from vsphere_ai.model.vm_sets import Member, members_of
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.resources import kinds
@@ -73,8 +74,10 @@ def list_nodes(request: NodesRequest, emit: Emit = ignore) -> NodesResult:
     return found
 
 
-def read_nodes(session: Session, request: NodesRequest, playbook: Playbook | None) -> NodesResult:
-    """Read the nodes of a request within a session, whose playbook was loaded."""
+def read_nodes(
+    session: Session, request: NodesRequest, playbook: Playbook | None, probes: tuple[Probe, ...] = ()
+) -> NodesResult:
+    """Read the nodes of a request within a session, whose playbook was loaded; their hosts are asked the probes."""
     from vsphere_ai.reading.collector import Depth, collect
 
     plays = _plays(session, request, playbook)
@@ -87,11 +90,12 @@ def read_nodes(session: Session, request: NodesRequest, playbook: Playbook | Non
         laid = session.laid_out(playbook, estate, addresses=False)
         refs = [m.ref for m in members(laid.estate)] if plays else _refs(session, request, laid.estate)
         hosts = {str(laid.estate[r].get("runtime.host") or "") for r in refs} - {""}
-        return Depth(frozenset(hosts), laid.as_read(refs))
+        return Depth(frozenset(hosts), laid.as_read(refs), frozenset(hosts) if probes else frozenset())
 
     asked = session.request(choose)
     paths = {**asked.paths, "VirtualMachine": tuple(sorted({*asked.paths["VirtualMachine"], *PATHS}))}
-    read = collect(session.vcenter, None, replace(asked, paths=paths, probes=(), queries=()))
+    shells = session.shells if probes else None
+    read = collect(session.vcenter, shells, replace(asked, paths=paths, probes=probes, queries=()))
     laid = session.laid_out(playbook, read, addresses=False).estate
 
     def made(estate: Estate) -> tuple[tuple[Node, NodeState], ...]:

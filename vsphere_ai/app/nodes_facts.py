@@ -46,11 +46,20 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class RailSwitch:
+    """The distributed switch of a rail: its MTU in bytes, and the uplinks beside the one that carries RDMA."""
+
+    mtu: int | None = None
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class NodeState:
     """What has to hold before a VM is worked with: its power state, and its addresses by interface or NIC.
 
     `leased` are those its set holds for it, `reported` those that its guest has; both without prefix length.
-    `passthrough`: a GPU is the VM's own; else the host shows what the guest of a vGPU does not.
+    `passthrough`: a GPU is the VM's own; else the host shows what the guest of a vGPU does not. `switches` are what
+    carries the rails, by their interfaces, and `settings` the VM's advanced settings.
     """
 
     power: str
@@ -58,6 +67,8 @@ class NodeState:
     leased: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     passthrough: bool = False
+    switches: Mapping[str, RailSwitch] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,8 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     reported = tuple(text for nic in nics for text in nic.addresses)
     whole = bool(gpus) and not any(gpu.profile for gpu in gpus)
     power, tools = (str(facts.get(path) or "") for path in ("runtime.powerState", "guest.toolsRunningStatus"))
-    return node, NodeState(power, tools, leased, reported, whole)
+    switches = dict(_switches(chosen, nics, at, estate)) if at is not None else {}
+    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts))
 
 
 def _real(facts: Facts) -> str:
@@ -175,6 +187,17 @@ def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Est
             vmnic=uplink["device"] if uplink else "",
             switch_port=chosen.leaves.get(nic.name, ""),
         )
+
+
+def _switches(chosen: Chosen, nics: Sequence[_Nic], host: Facts, estate: Estate) -> Iterator[tuple[str, RailSwitch]]:
+    for nic in nics:
+        group = estate.get(f"{dvs.PORT_GROUP}:{key_of(nic.device)}")
+        if not _is_rail(chosen, nic) or group is None:
+            continue
+        followed = route.follow(estate, host.ref, group)
+        mtu = followed.switch.get("config.maxMtu") if followed.switch is not None else None
+        uplinks = route.active_uplinks(group) if nic.device.get("_typeName") == PVRDMA else ()
+        yield nic.interface, RailSwitch(mtu, tuple(u for u in uplinks if u != followed.uplink))
 
 
 def _uplink(device: VirtualDevice, host: Facts, estate: Estate) -> PhysicalNic | None:

@@ -135,8 +135,8 @@ class GuestFacts:
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     rules: tuple[tuple[str, str], ...] = ()
     """Pairs of a source address and a table."""
-    kernel: tuple[tuple[float, str], ...] = ()
-    """Messages with the seconds since boot."""
+    kernel: tuple[str, ...] = ()
+    """Lines of the kernel's log, as `dmesg` prints them."""
     uptime: float | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     gid_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -165,14 +165,14 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
     none: tuple[()] = ()
     values: dict[str, str] = read(SYSFS, _pairs, {}, (0, 1, 2))  # grep says 2 where one of the patterns means no file
     return GuestFacts(
-        gpus=read(SMI, lambda out: tuple(_gpus(out)), none, (0, NO_DEVICES)),
+        gpus=read(SMI, lambda out: tuple(gpus_in(out)), none, (0, NO_DEVICES)),
         processes=read(PROCESSES, lambda out: tuple(_processes(out)), none, (0, NO_DEVICES)),
         cuda=read(CUDA, _cuda, "", (0, NO_DEVICES)),
         packages=read(VERSIONS, lambda out: {name: version for name, version in map(str.split, out.splitlines())}, {}),
         links=read(LINKS, lambda out: tuple(_links(out)), none),
         interfaces=read(ADDRESSES, lambda out: {i.name: i for i in _interfaces(out)}, {}),
         rules=read(RULES, lambda out: tuple((str(r.get("src")), str(r["table"])) for r in json.loads(out)), none),
-        kernel=read(KERNEL, lambda out: tuple(_messages(out)), none),
+        kernel=read(KERNEL, lambda out: tuple(out.splitlines()), none),
         uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
         counters={path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
         gid_types=_gid_types(values),
@@ -194,7 +194,8 @@ def _cuda(out: str) -> str:
     return found[1] if found else ""
 
 
-def _gpus(out: str) -> Iterator[SmiGpu]:
+def gpus_in(out: str) -> Iterator[SmiGpu]:
+    """Yield the GPUs of an answer to `SMI`, of a guest or of a host; `ValueError` where it is not one."""
     for line in out.splitlines():
         if line.startswith("No devices"):
             return
@@ -238,13 +239,6 @@ def _interfaces(out: str) -> Iterator[Interface]:
     for each in json.loads(out):
         addresses = tuple(str(a["local"]) for a in each.get("addr_info", ()) if "local" in a)
         yield Interface(str(each["ifname"]), int(each["mtu"]), "LOWER_UP" in each.get("flags", ()), addresses)
-
-
-def _messages(out: str) -> Iterator[tuple[float, str]]:
-    for line in out.splitlines():
-        found = re.match(r"(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)", line)
-        if found:
-            yield float(found[1]), found[2]
 
 
 def _pairs(out: str) -> dict[str, str]:

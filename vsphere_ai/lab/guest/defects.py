@@ -15,6 +15,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "ecc": ("host", "gpu", "vm", "count"),
     "remap-pending": ("host", "gpu", "vm"),
     "xid": ("host", "gpu", "vm", "number", "text", "seen"),
+    "uplink-slow": ("host", "nic", "factor"),
     "rail-slow": ("host", "nic", "vm", "factor"),
     "rail-down": ("host", "nic", "vm"),
     "rail-flapping": ("host", "nic", "vm", "count"),
@@ -87,6 +88,8 @@ class Defects:
 
     def __init__(self) -> None:
         self.every: tuple[Defect, ...] = ()
+        self.slowed: set[tuple[str, str]] = set()
+        """Physical NICs whose speed a defect has changed, by host and name."""
 
     def set(self, every: Iterable[Defect]) -> None:
         """Replace all of them."""

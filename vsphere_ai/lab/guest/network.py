@@ -196,7 +196,7 @@ def _files(machine: Machine) -> Iterator[tuple[str, object]]:
             yield f"{port}/{'hw_counters' if name in HW_COUNTERS else 'counters'}/{name}", value
         yield f"{port}/state", "1: DOWN" if is_down(machine, nic) else "4: ACTIVE"
         yield f"{port}/rate", f"{round(speed_gb(machine, nic))} Gb/sec (4X EDR)"
-        broken = any(d.text("nic", nic.name) == nic.name for d in machine.defects.of("gid", vm=machine.name))
+        broken = machine.defects.first("gid", vm=machine.name, nic=nic.name)
         for number, kind in enumerate(("IB/RoCE v1",) if broken else ("IB/RoCE v1", "RoCE v2")):
             yield f"{port}/gid_attrs/types/{number}", kind
             yield f"{port}/gid_attrs/ndevs/{number}", nic.name

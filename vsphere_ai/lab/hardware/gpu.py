@@ -167,6 +167,8 @@ class Gpu:
     instances: list[GpuInstance] = field(default_factory=list)
     vgpus: list[Vgpu] = field(default_factory=list)
     faults: dict[str, Nvml] = field(default_factory=dict)
+    readings: dict[str, str] = field(default_factory=dict)
+    """Values that nvidia-smi on the host shows in place of those of a sound GPU, by the names of its query."""
 
     def __post_init__(self) -> None:
         if not self.uuid:

@@ -95,6 +95,8 @@ class Host:
         self._depth = 0
         self._closing = threading.Event()
         self._rebooting = False
+        self.kernel_log: list[str] = []
+        """Lines of vmkernel.log that the shell shows."""
         self.missing_at_boot: set[str] = set()
         """PCI addresses of GPUs that the next boot does not find; the boot after it finds them again."""
         self._absent: list[Gpu] = []

@@ -26,6 +26,15 @@ def _vmware(host: Host, argv: Sequence[str]) -> Result:
     return Result(0, "".join(f"{line}\n" for line in lines)) if lines else Result(1, "", "Usage: vmware [-v] [-l]\n")
 
 
+def _grep(host: Host, argv: Sequence[str]) -> Result:
+    """Answer `grep -h TEXT /var/log/vmkernel.log`."""
+    words = [word for word in argv if not word.startswith("-")]
+    if len(words) != 2 or words[1] != "/var/log/vmkernel.log":
+        return Result(2, "", f"grep: {words[-1] if words else ''}: No such file or directory\n")
+    found = [line for line in host.kernel_log if words[0] in line]
+    return Result(0 if found else 1, "".join(f"{line}\n" for line in found))
+
+
 def _uname(host: Host, argv: Sequence[str]) -> Result:
     short = host.name.partition(".")[0]
     parts = {
@@ -81,6 +90,7 @@ COMMANDS: Mapping[str, Command] = {
     "hostname": _hostname,
     "reboot": _reboot,
     "true": lambda host, argv: Result(),
+    "grep": _grep,
     "uname": _uname,
     "vmkload_mod": _vmkload_mod,
     "vmware": _vmware,

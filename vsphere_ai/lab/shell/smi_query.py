@@ -45,6 +45,15 @@ _PLAIN: Mapping[str, Callable[[Gpu], object]] = {
     "ecc.mode.current": lambda g: "Enabled",
     "ecc.mode.pending": lambda g: "Enabled",
     "temperature.gpu": lambda g: 34,
+    "clocks_throttle_reasons.active": lambda g: "0x0000000000000001",
+    "ecc.errors.uncorrected.volatile.total": lambda g: 0,
+    "ecc.errors.corrected.volatile.total": lambda g: 0,
+    "remapped_rows.pending": lambda g: "No",
+    "remapped_rows.failure": lambda g: "No",
+    "pcie.link.gen.current": lambda g: 4,
+    "pcie.link.gen.max": lambda g: 4,
+    "pcie.link.width.current": lambda g: 16,
+    "pcie.link.width.max": lambda g: 16,
 }
 _WITH_UNIT: Mapping[str, tuple[str, Callable[[Gpu], object]]] = {
     "memory.total": ("MiB", lambda g: g.memory_mib),
@@ -80,7 +89,7 @@ def _value(gpu: Gpu, field: str, count: int, units: bool) -> str:
     if field == "count":
         return str(count)
     if field in _PLAIN:
-        return str(_PLAIN[field](gpu))
+        return gpu.readings.get(field) or str(_PLAIN[field](gpu))
     unit, read = _WITH_UNIT[field]
     value = str(read(gpu))
     return value if value == _NA or not units else f"{value} {unit}"

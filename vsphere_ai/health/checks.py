@@ -1,0 +1,227 @@
+"""Checks of a VM: what its guest, and what its host say, against a profile. Verdicts rank UNKNOWN above WARN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from vsphere_ai.health import counters
+from vsphere_ai.health.answers import KERNEL, LINKS, SMI, SYSFS, UPTIME, GuestFacts, link_of
+from vsphere_ai.health.counters import Reading, readings_in
+from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, worst
+from vsphere_ai.health.kernel_log import events
+from vsphere_ai.health.preflight import rail_part
+from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings
+from vsphere_ai.health.xid_rules import GpuEvent, XidVerdict, judged
+from vsphere_ai.model.nodes import Node, Rail
+
+GPU_KINDS = ("xid", "off_the_bus", "sxid")
+IN_WORDS = {
+    SMI.name: "gpu-driver",
+    KERNEL.name: "kernel-log",
+    LINKS.name: "rdma-link",
+    SYSFS.name: "counters",
+    UPTIME.name: "kernel-log",
+}
+"""The check of a command that brought no answer."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A VM as both witnesses see it. `error` is why its guest could not be asked at all.
+
+    `before` and `after` are two readings of its counters; `passthrough`: its GPUs are its own.
+    """
+
+    node: Node
+    guest: GuestFacts = field(default_factory=GuestFacts)
+    host: HostFacts = field(default_factory=HostFacts)
+    error: str = ""
+    remedy: str = ""
+    before: tuple[Reading, ...] = ()
+    after: tuple[Reading, ...] = ()
+    passthrough: bool = False
+
+
+@dataclass(frozen=True)
+class VmHealth:
+    """The verdict about a VM, and the findings of which it follows, the worst first."""
+
+    node: Node
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of its findings."""
+        return worst(self.findings)
+
+
+def judge(observed: Observed, profile: Profile, more: Iterable[Finding] = ()) -> VmHealth:
+    """Return the health of a VM; `more` are findings of it that came of looking at several VMs."""
+    found = [f for f in (*_findings(observed, profile), *more) if f.check not in profile.skip]
+    return VmHealth(observed.node, tuple(sorted(found, key=lambda f: -VERDICTS.index(f.verdict))))
+
+
+def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
+    node, guest = observed.node, observed.guest
+    if observed.error:
+        yield Finding("ssh", "unknown", node.vm, node.host, observed.error, observed.remedy)
+    else:
+        yield from _answers(node, guest)
+        yield from _gpus(observed, profile)
+        yield from _rails(node, guest, profile)
+        yield from _counters(observed)
+        yield from _versions(node, guest, profile)
+    yield from host_findings(node, guest, observed.host, passthrough=observed.passthrough)
+
+
+def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
+    """Yield the commands without an answer: a time-out is a failure, for a driver that hangs does not answer."""
+    for name, why in guest.failures.items():
+        late = "did not end in time" in why
+        if name == LINKS.name and not node.rails:
+            continue
+        check: Verdict = "fail" if late or name == SMI.name else "unknown"
+        remedy = "look at the guest: its driver may hang" if late else "let the account run it, or install it"
+        yield Finding(IN_WORDS.get(name, name), check, node.vm, node.host, why, remedy)
+
+
+def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
+    node, guest = observed.node, observed.guest
+    if SMI.name in guest.failures:
+        return
+    want = profile.gpus if profile.gpus is not None else len(node.gpus)
+    parts = ", ".join(dict.fromkeys(f"GPU {gpu.host_pci}" for gpu in node.gpus if gpu.host_pci))
+    if len(guest.gpus) < want:
+        message = f"{len(guest.gpus)} of {want} GPUs are there"
+        yield Finding("gpu-count", "fail", node.vm, node.host, message, "look for the GPU on the host", parts)
+    for seen in guest.gpus:
+        known = next((gpu for gpu in node.gpus if gpu.index == seen.index), None)
+        part = f"GPU {known.host_pci}" if known and known.host_pci else f"GPU {seen.index} ({seen.bus} in the guest)"
+        if profile.gpu_name and seen.name != profile.gpu_name:
+            message = f"it is a {seen.name}, not a {profile.gpu_name}"
+            yield Finding("gpu-name", "fail", node.vm, node.host, message, "look at the vGPU profile of the VM", part)
+        if observed.passthrough:
+            yield from gpu_findings(node, seen, part, "guest")
+            if seen.ecc_corrected is not None and seen.ecc_corrected > profile.ecc_corrected:
+                message = f"{seen.ecc_corrected} corrected ECC errors"
+                yield Finding("ecc", "warn", node.vm, node.host, message, "watch it; reset the GPU", part)
+
+
+def _rails(node: Node, guest: GuestFacts, profile: Profile) -> Iterator[Finding]:
+    if LINKS.name in guest.failures:
+        return
+    sources = {source for source, _ in guest.rules}
+    linked = 0
+    for rail in node.rails:
+        for check, message, remedy in _rail(rail, guest, profile, sources):
+            yield Finding(check, "fail", node.vm, node.host, message, remedy, rail_part(rail))
+        linked += link_of(rail, guest) is not None
+    if profile.rails is not None and len(node.rails) < profile.rails:
+        message = f"it has {len(node.rails)} rails, and should have {profile.rails}"
+        yield Finding("rails", "fail", node.vm, node.host, message, "look at the adapters of the VM")
+
+
+def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) -> Iterator[tuple[str, str, str]]:
+    link = link_of(rail, guest)
+    if link is None:
+        yield "rdma-link", "the guest has no RDMA device for this rail", "load the driver of the adapter"
+        return
+    if not link.is_active:
+        yield "rdma-link", f"{link.device} is {link.state}", "look at the physical link, its cable and switch port"
+        return
+    interface = guest.interfaces.get(link.netdev or rail.interface)
+    if interface is not None and profile.mtu is not None and interface.mtu != profile.mtu:
+        remedy = f"set it in the guest (netplan: mtu: {profile.mtu})"
+        yield "mtu", f"the interface has an MTU of {interface.mtu}, not {profile.mtu}", remedy
+    types = guest.gid_types.get(f"{link.device}/{link.port}", ())
+    if profile.roce_v2 and types and "RoCE v2" not in types:
+        yield "gid", f"{link.device} has no GID of RoCE v2", "give the interface an address, and load rdma_cm"
+    if profile.policy_routes and rail.address and rail.address not in sources:
+        yield "policy-route", f"no rule is for {rail.address}", "use an image with netplan, and `netplan apply`"
+
+
+def readings(guest: GuestFacts, taken: datetime) -> tuple[Reading, ...]:
+    """Return the counters of a guest by device: those of RDMA ports, and the carrier changes of interfaces."""
+    found = list(readings_in((f"{path}:{value}" for path, value in guest.counters.items()), taken))
+    for path, value in guest.counters.items():
+        parts = path.split("/")
+        if parts[3:4] == ["net"] and parts[-1] == "carrier_changes":
+            found.append(Reading(taken, parts[4], {"carrier_changes": value}))
+    return tuple(found)
+
+
+def _counters(observed: Observed) -> Iterator[Finding]:
+    node = observed.node
+    before = {(r.device, r.port): r for r in observed.before}
+    rails = {name: rail for rail in node.rails for name in (rail.rdma_device, rail.interface) if name}
+    for after in observed.after:
+        earlier = before.get((after.device, after.port))
+        if earlier is None or after.taken - earlier.taken < counters.SHORTEST:
+            continue
+        for each in counters.findings(earlier, after):
+            rail = rails.get(each.device)
+            part = rail_part(rail) if rail else each.device
+            check = "flapping" if each.counter in ("link_downed", "carrier_changes") else "counters"
+            remedy = "look at cable, transceiver and switch port"
+            yield Finding(check, each.severity, node.vm, node.host, each.message, remedy, part)
+
+
+def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEvent, ...]:
+    """Return the errors in the logs of guest and host by physical GPU; one that both have counts once.
+
+    The GPU is named by host and PCI address, where that is known; else by VM and the address in the guest.
+    """
+    guest, since = observed.guest, now - timedelta(hours=hours)
+    boot = now - timedelta(seconds=guest.uptime) if guest.uptime is not None else None
+    inside = [e for e in events(guest.kernel, boot=boot, since=since) if e.kind in GPU_KINDS]
+    found = [GpuEvent(_gpu_of(observed.node, e.device, virtual=True), e, observed.node.vm) for e in inside]
+    known = {e.number for e in inside}
+    for event in events(observed.host.log, since=since):
+        name = _gpu_of(observed.node, event.device, virtual=False)
+        if event.kind in GPU_KINDS and event.number not in known and name:
+            found.append(GpuEvent(name, event, observed.node.vm))
+    return tuple(found)
+
+
+def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime) -> Iterator[Finding]:
+    """Yield what the errors of every physical GPU ask for, as a finding of each VM that is on it now."""
+    every = tuple(found)
+    for each in judged(every, now):
+        gpu = each.gpu.rpartition(" ")[2]
+        own = [n for n in nodes if any(f"{n.host} {g.host_pci}" == each.gpu for g in n.gpus)]
+        own = own or [n for n in nodes if n.vm in each.vms]
+        verdict: Verdict = "info" if each.status == "pass" else each.status
+        for node in own:
+            message = f"{each.message} (source: {each.source}){_texts(every, each)}"
+            yield Finding("xid", verdict, node.vm, node.host, message, each.remedy, f"GPU {gpu}")
+
+
+def _texts(every: Sequence[GpuEvent], verdict: XidVerdict) -> str:
+    texts = dict.fromkeys(e.event.text for e in every if e.gpu == verdict.gpu and e.event.text)
+    return f": {'; '.join(texts)[:200]}" if texts else ""
+
+
+def _gpu_of(node: Node, device: str, *, virtual: bool) -> str:
+    """Return the name of the physical GPU of a device in a log; empty for one of the host that is not the VM's."""
+    address = device if device.count(":") > 1 else f"0000:{device}"
+    for gpu in node.gpus:
+        if gpu.host_pci and (gpu.guest_pci if virtual else gpu.host_pci).startswith(address):
+            return f"{node.host} {gpu.host_pci}"
+    known = [gpu.host_pci for gpu in node.gpus if gpu.host_pci]
+    if virtual and len(known) == 1:
+        return f"{node.host} {known[0]}"
+    return f"{node.vm} {address}" if virtual else ""
+
+
+def _versions(node: Node, guest: GuestFacts, profile: Profile) -> Iterator[Finding]:
+    driver = next((gpu.driver for gpu in guest.gpus), "")
+    pairs = [("driver", profile.driver, driver), ("CUDA", profile.cuda, guest.cuda)]
+    pairs += [(name, version, guest.packages.get(name, "")) for name, version in profile.packages.items()]
+    for name, want, have in pairs:
+        if want and have != want and not (name == "CUDA" and profile.driver not in (None, driver)):
+            message = f"it has {name} {have}, not {want}" if have else f"it has no {name}"
+            if have or name not in ("driver", "CUDA"):
+                yield Finding("versions", "fail", node.vm, node.host, message, "use the same image for every VM")

@@ -1,0 +1,59 @@
+"""Host side of defects: what the driver and the log of an ESXi host show of a GPU, and links that run too slowly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.guest.defects import Defects
+from vsphere_ai.lab.guest.logs import TEXTS
+from vsphere_ai.lab.guest.smi import THROTTLES
+from vsphere_ai.lab.hardware.gpu import Gpu
+from vsphere_ai.lab.hardware.host import Host
+
+
+def show(farm: Farm, defects: Defects) -> None:
+    """Let every host of a farm show the defects that its side can see; those of before are gone."""
+    for moid, host in farm.hosts.items():
+        with host.lock:
+            host.kernel_log = list(_log(host, defects))
+            for gpu in host.gpus:
+                gpu.readings = _readings(host, gpu, defects)
+            for nic in host.pnics:
+                factor = defects.factor("uplink-slow", host=host.name, nic=nic.name)
+                if factor != 1 or (host.name, nic.name) in defects.slowed:
+                    nic.forced_mb = round(nic.speed_mb * factor) if factor != 1 else 0
+                    defects.slowed.add((host.name, nic.name))
+        farm.mark(farm.store.objects[moid])
+
+
+def _readings(host: Host, gpu: Gpu, defects: Defects) -> dict[str, str]:
+    place = {"host": host.name, "gpu": gpu.pci}
+    found: dict[str, str] = {}
+    errors = sum(d.number("count", 3) for d in defects.of("ecc", **place))
+    if errors:
+        found["ecc.errors.uncorrected.volatile.total"] = f"{errors:.0f}"
+    if defects.first("remap-pending", **place):
+        found["remapped_rows.pending"] = "Yes"
+    reasons = sum(THROTTLES.get(d.text("reason", "thermal"), 0x40) for d in defects.of("gpu-throttled", **place))
+    if reasons:
+        found["clocks_throttle_reasons.active"] = f"0x{reasons:016X}"
+    lanes = defects.factor("gpu-pcie", **place)
+    if lanes != 1:
+        found["pcie.link.width.current"] = f"{round(16 * lanes)}"
+    return found
+
+
+def _log(host: Host, defects: Defects) -> list[str]:
+    lines = []
+    for each in defects.every:
+        if each.kind != "xid" or each.text("seen", "guest") == "guest" or "vm" in each.given:
+            continue
+        for gpu in host.gpus:
+            if each.is_at(host=host.name, gpu=gpu.pci):
+                number = round(each.number("number", 79))
+                text = each.text("text") or TEXTS.get(number, "unknown")
+                when = datetime.now(UTC) - timedelta(minutes=5)
+                stamp = f"{when:%Y-%m-%dT%H:%M:%S}.123Z cpu12:2098765)"
+                lines.append(f"{stamp}NVRM: Xid (PCI:{gpu.pci.rpartition('.')[0]}): {number}, {text}")
+    return lines

@@ -1,0 +1,77 @@
+"""Health of VMs in words, as JSON, and a profile as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vsphere_ai.model.text import counted, safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.health import HealthResult
+    from vsphere_ai.health.finding import Finding
+    from vsphere_ai.health.profile import Profile
+
+
+def health_text(result: HealthResult) -> str:
+    """Return a line per VM with its verdict, and below it what was found, the worst first."""
+    return "\n".join(_lines(result))
+
+
+def _lines(result: HealthResult) -> Iterator[str]:
+    names = max([2, *(len(vm.node.vm) for vm in result.vms)])
+    hosts = max([4, *(len(vm.node.host) for vm in result.vms)])
+    yield f"{'VM':<{names}}  {'HOST':<{hosts}}  VERDICT"
+    for vm in result.vms:
+        yield f"{safe(vm.node.vm):<{names}}  {safe(vm.node.host):<{hosts}}  {vm.verdict.upper()}"
+        for each in vm.findings:
+            yield f"  {each.verdict:<7}  {_sentence(each)}"
+            if each.remedy:
+                yield f"           -> {safe(each.remedy)}"
+    bad = sum(vm.verdict not in ("ok", "info") for vm in result.vms)
+    yield (
+        f"{counted(len(result.vms), 'VM')}, {bad} with problems"
+        if bad
+        else f"{counted(len(result.vms), 'VM')}, all well"
+    )
+
+
+def _sentence(finding: Finding) -> str:
+    part = f", {safe(finding.part)}" if finding.part else ""
+    side = " (seen by the host)" if finding.witness == "host" else ""
+    return f"{finding.check}{part}: {safe(finding.message)}{side}"
+
+
+def health_document(result: HealthResult) -> dict[str, object]:
+    """Return the same as values for JSON."""
+    vms = [
+        {
+            "vm": vm.node.vm,
+            "host": vm.node.host,
+            "verdict": vm.verdict,
+            "gpus": [
+                {"index": g.index, "host_pci": g.host_pci, "uuid": g.uuid, "profile": g.profile} for g in vm.node.gpus
+            ],
+            "findings": [
+                {
+                    "check": f.check,
+                    "verdict": f.verdict,
+                    "witness": f.witness,
+                    "part": f.part,
+                    "message": f.message,
+                    "remedy": f.remedy,
+                }
+                for f in vm.findings
+            ],
+        }
+        for vm in result.vms
+    ]
+    return {"vcenter": result.vcenter, "verdict": result.verdict, "vms": vms}
+
+
+def profile_text(profile: Profile) -> str:
+    """Return a profile as YAML, with what was learned only."""
+    import yaml
+
+    said = profile.model_dump(exclude_defaults=True)
+    return yaml.safe_dump(said, sort_keys=False) if said else "{}\n"
