@@ -22,7 +22,7 @@ from vsphere_ai.health import answers
 from vsphere_ai.health.answers import read_guest, refined
 from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, readings, xid_findings
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_in
-from vsphere_ai.health.finding import Verdict
+from vsphere_ai.health.finding import Verdict, worst
 from vsphere_ai.health.kernel_log import Event
 from vsphere_ai.health.profile import Profile, learned
 from vsphere_ai.health.xid_rules import GpuEvent
@@ -60,8 +60,6 @@ class HealthResult:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict."""
-        from vsphere_ai.health.finding import worst
-
         return worst(f for vm in self.vms for f in vm.findings)
 
     @property

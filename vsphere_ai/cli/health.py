@@ -35,5 +35,5 @@ def command(what: str, profile: Path | None, learn: bool, form: str, estate: Est
         click.echo(profile_text(app.learn_profile(request, show_event)), nl=False)
         return 0
     result = app.check_health(request, show_event)
-    click.echo(json_text(**health_document(result)) if form == "json" else health_text(result))
+    click.echo(json_text(**health_document(result.vcenter, result.vms)) if form == "json" else health_text(result.vms))
     return result.exit_code

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from vsphere_ai.health.checks import VmHealth
+from vsphere_ai.health.finding import Finding, worst
+from vsphere_ai.health.profile import Profile
 from vsphere_ai.model.text import counted, safe
 
-if TYPE_CHECKING:
-    from vsphere_ai.app.health import HealthResult
-    from vsphere_ai.health.finding import Finding
-    from vsphere_ai.health.profile import Profile
 
-
-def health_text(result: HealthResult) -> str:
+def health_text(vms: Sequence[VmHealth]) -> str:
     """Return a line per VM with its verdict, and below it what was found, the worst first."""
-    return "\n".join(_lines(result))
+    return "\n".join(_lines(vms))
 
 
-def _lines(result: HealthResult) -> Iterator[str]:
-    names = max([2, *(len(vm.node.vm) for vm in result.vms)])
-    hosts = max([4, *(len(vm.node.host) for vm in result.vms)])
+def _lines(vms: Sequence[VmHealth]) -> Iterator[str]:
+    names = max([2, *(len(vm.node.vm) for vm in vms)])
+    hosts = max([4, *(len(vm.node.host) for vm in vms)])
     yield f"{'VM':<{names}}  {'HOST':<{hosts}}  VERDICT"
-    for vm in result.vms:
+    for vm in vms:
         yield f"{safe(vm.node.vm):<{names}}  {safe(vm.node.host):<{hosts}}  {vm.verdict.upper()}"
         for each in vm.findings:
             yield f"  {each.verdict:<7}  {_sentence(each)}"
             if each.remedy:
                 yield f"           -> {safe(each.remedy)}"
-    bad = sum(vm.verdict not in ("ok", "info") for vm in result.vms)
-    yield (
-        f"{counted(len(result.vms), 'VM')}, {bad} with problems"
-        if bad
-        else f"{counted(len(result.vms), 'VM')}, all well"
-    )
+    bad = sum(vm.verdict not in ("ok", "info") for vm in vms)
+    yield (f"{counted(len(vms), 'VM')}, {bad} with problems" if bad else f"{counted(len(vms), 'VM')}, all well")
 
 
 def _sentence(finding: Finding) -> str:
@@ -42,9 +35,9 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.check}{part}: {safe(finding.message)}{side}"
 
 
-def health_document(result: HealthResult) -> dict[str, object]:
+def health_document(vcenter: str, vms: Sequence[VmHealth]) -> dict[str, object]:
     """Return the same as values for JSON."""
-    vms = [
+    rows = [
         {
             "vm": vm.node.vm,
             "host": vm.node.host,
@@ -64,9 +57,10 @@ def health_document(result: HealthResult) -> dict[str, object]:
                 for f in vm.findings
             ],
         }
-        for vm in result.vms
+        for vm in vms
     ]
-    return {"vcenter": result.vcenter, "verdict": result.verdict, "vms": vms}
+    verdict = worst(f for vm in vms for f in vm.findings)
+    return {"vcenter": vcenter, "verdict": verdict, "vms": rows}
 
 
 def profile_text(profile: Profile) -> str:
