@@ -170,7 +170,7 @@ def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare
 
 def _room(view: View, host: Target, running: frozenset[str], *, devices: bool) -> HostRoom:
     facts, estate = view.facts(host.ref), view.estate
-    members = {m.ref: m for m in members_of(estate) if m.exists and not m.leaving}
+    members = {m.ref: m for m in members_of(estate) if not m.leaving}
     there = estate.vms_on(host.ref)
     on = [vm for vm in there if vm.ref in running]
     taken = (c for vm in on for _, s in device_states(view, vm.ref) for c in s.whole_devices(vm, view))
@@ -180,8 +180,9 @@ def _room(view: View, host: Target, running: frozenset[str], *, devices: bool) -
         facts,
         None if size is None else (int(size) >> 20) - reserved,
         tuple(taken) if devices else (),
-        Counter(members[vm.ref].set for vm in there if vm.ref in members),
-        (len(there),),
+        Counter(members[vm.ref].set for vm in there if vm.ref in members and members[vm.ref].exists),
+        # a new VM is on a host only for the time being
+        (sum(vm.ref not in members or members[vm.ref].exists for vm in there),),
     )
 
 
