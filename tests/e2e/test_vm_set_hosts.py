@@ -112,4 +112,4 @@ def test_the_plan_says_on_which_numa_nodes_gpus_and_rails_are(sets, cli, make_la
     more = "  hardware: {version: 19}\n  vgpu: [grid_a100-20c]\n"
     assert sets("plan", cli.file(HOSTS + play("train-01", cards=(RAIL,), more=more)), "--format", "json") == 0, cli.out
     notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
-    assert f"NUMA of esx01.lab.local: {words}" in notes
+    assert f"NUMA of esx02.lab.local: {words}" in notes

@@ -28,9 +28,11 @@ GOOD = {
     },
 }  # fmt: skip
 WORDS = st.sampled_from((
-    *("", " ", "x" * 81, "x" * 63, "träin", "training vm", "a/b", "a\\b", "%2f", "日本", "-x", "x-", "[01:04]", "[4:1]"),
-    *("train-[01:9999999]",), *("auto", "dhcp", "*", "!x", "a:&b", "/DC0/vm/x", "\x07", "\u2028", "${ref:a.b}", "env:X"),
-    *("ssh-rsa AAAA", KEY, "must", "on", "off", "pvrdma", "sriov", "vmxnet3", "00:50:56:00:00:01", "null", "~"),
+    *("", " ", "x" * 81, "x" * 63, "träin", "training vm", "a/b", "a\\b", "%2f", "日本", "-x", "x-", "[4:1]"),
+    *("train-[01:9999999]",), *("auto", "dhcp", "*", "!x", "a:&b", "/DC0/vm/x"),
+    *("\x07", "\u2028", "${ref:a.b}", "env:X"),
+    *("ssh-rsa AAAA", KEY, "must", "on", "off", "pvrdma", "sriov", "vmxnet3"),
+    *("00:50:56:00:00:01", "null", "~"),
 ))  # fmt: skip
 NUMBERS = st.sampled_from((0, -1, 1, 2, 63, 64, 768, 769, 9000, 9001, 24_561, 63_489, 10**18, 10**30, 0.5, 1e308))
 SCALARS = st.one_of(WORDS, NUMBERS, st.booleans(), st.none())

@@ -119,7 +119,7 @@ def test_what_fails_is_done_by_the_resume(world):
 
 def test_a_clone_that_lands_elsewhere_ends_the_run_and_is_gone_on_with_where_it_is(world):
     said = struck(world, [{"on": "CloneVM_Task", "nth": 1, "do": "clone-elsewhere"}], world.many, code=1)
-    assert "was made on esx02.lab.local and not on esx01.lab.local" in said
+    assert "was made on esx01.lab.local and not on esx02.lab.local" in said
 
 
 def test_a_clone_goes_on_without_the_run_that_started_it(world, monkeypatch, tmp_path):
