@@ -9,6 +9,7 @@ import pytest
 
 from vsphere_ai.app import EstateRequest, NodesRequest
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+from vsphere_ai.errors import Refused
 
 COUNT = 12
 FARM = """
@@ -64,7 +65,16 @@ def test_all_vms_together_are_measured_and_checked(bench):
     assert {c.rule for c in parsed.checks} == {"nccl.rdma", "nccl.no-gpudirect"}
     assert result.exit_code == 0
     bench.lab.set_defects({"kind": "rail-down", "vm": "*"})
-    assert "nccl.socket" in {c.rule for c in bench().parsed.runs[0].checks}
+    assert "nccl.socket" in {c.rule for c in bench(preflight=False).parsed.runs[0].checks}
+
+
+def test_nothing_starts_where_something_stands_against_it(bench):
+    bench.lab.set_defects({"kind": "gpu-busy", "vm": "trn-02"}, {"kind": "clock", "vm": "trn-05", "seconds": 60})
+    with pytest.raises(Refused) as refused:
+        bench()
+    assert refused.value.rule == "bench.preflight"
+    assert [line.split()[0] for line in str(refused.value).splitlines()] == ["trn-02", "trn-05"]
+    assert bench(preflight=False).parsed.runs
 
 
 def test_a_search_names_the_vm_and_its_host(bench):

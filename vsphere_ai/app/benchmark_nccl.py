@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
+from vsphere_ai.app.benchmark_history import record
 from vsphere_ai.app.benchmark_parse import baseline_of
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
-from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
+from vsphere_ai.app.preflight import preflight
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
@@ -22,9 +24,11 @@ from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
 from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial
 from vsphere_ai.benchmarks.verdict import Accused, accused
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests, plain
-from vsphere_ai.errors import UsageError, VsphereAiError
+from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests, plain
+from vsphere_ai.errors import Refused, UsageError, VsphereAiError
+from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.training.nccl_env import nccl_settings
 
 __all__ = ["NcclOptions", "NcclRequest", "NcclResult", "NcclTest", "bench_nccl"]
@@ -36,12 +40,14 @@ LARGEST = 64 * 1024 * 1024
 class NcclOptions:
     """How it is run: all VMs together, every pair (`pairwise`), or a search for the slow part (`bisect`).
 
-    `slowdown` is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the
-    bus bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
+    `preflight`: guests are asked first, and nothing starts where something stands against it. `slowdown` is the share
+    to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus bandwidth (GB/s) that
+    a trial has to reach; without it a search takes the fastest trials for it.
     """
 
     pairwise: bool = False
     bisect: bool = False
+    preflight: bool = True
     slowdown: float = 0.25
     runs: int = 1
     timeout: float = 600.0
@@ -97,8 +103,9 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
         raise UsageError("every pair, or a search?", "give --pairwise or --bisect")
     expected = baseline_of(request.options.baseline)
     with open_session(request.nodes.estate, playbook, emit) as session:
-        nodes = read_nodes(session, request.nodes, playbook).nodes
+        read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
+    nodes = _checked(read, settings, request, emit)
     shells, failed = open_guests(nodes, settings)
     try:
         for error in failed.values():
@@ -106,10 +113,43 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
         runner = Runner(request, {node.vm: node for node in nodes}, shells, emit)
         if request.options.pairwise:
             return _pairwise(runner, nodes)
-        return _bisect(runner, nodes) if request.options.bisect else _together(runner, nodes, expected)
+        if request.options.bisect:
+            return _bisect(runner, nodes)
+        result = _together(runner, nodes, expected)
+        _recorded(read, runner, emit)
+        return result
     finally:
         for shell in shells.values():
             shell.close()
+
+
+def _checked(read: NodesResult, settings: GuestSettings, request: NcclRequest, emit: Emit) -> tuple[Node, ...]:
+    """Return the nodes with what their guests know of themselves; `Refused` where something stands against a start."""
+    if not request.options.preflight:
+        return read.nodes
+    # a rail whose interface in the guest is not known cannot be asked about there
+    asked = [replace(n, rails=tuple(r for r in n.rails if r.interface or r.address)) for n in read.nodes]
+    found = preflight(asked, settings, Wanted(request.test.gpus or 0), states=read.states, emit=emit)
+    if not found.ok:
+        raise Refused("\n".join(each.text for each in found.findings), rule="bench.preflight")
+    rest = [tuple(r for r in n.rails if not (r.interface or r.address)) for n in read.nodes]
+    return tuple(replace(n, rails=(*n.rails, *more)) for n, more in zip(found.nodes, rest, strict=True))
+
+
+def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
+    """Add the result of a whole set to its history, and say where it became slower."""
+    members = [m for m in members_of(read.estate) if m.exists and not m.leaving]
+    of = {m.ref: m.set for m in members}
+    names = {of.get(node.ref, "") for node in read.nodes}
+    name = names.pop() if len(names) == 1 else ""
+    if not name or runner.last is None or len(read.nodes) != sum(m.set == name for m in members):
+        return
+    ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
+    trend = record(read.estate.about.instance, name, runner.last, ranks)
+    if trend is not None and trend.is_worse and trend.norm is not None:
+        earlier = f"{trend.norm.mean:.2f} GB/s of its {trend.norm.count} earlier results"
+        text = f"{name}: {-trend.change:.1%} slower than the {earlier}"
+        emit(Remark("bench.slower", text))
 
 
 @dataclass

@@ -105,6 +105,9 @@ def _options() -> type[NcclOptions]:
     click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
     click.option("--bisect", is_flag=True, help="Search for the slow part."),
     click.option(
+        "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
+    ),
+    click.option(
         "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
     ),
     click.option(

@@ -1,0 +1,59 @@
+"""History of benchmarks of sets, kept on this machine: one file per vCenter, a line per result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vsphere_ai.benchmarks.history import Result, Trend, line_of, read_history, trends
+from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.errors import Storage
+from vsphere_ai.model.assessment import Measured
+from vsphere_ai.security.state_dir import own_folder, state_dir
+
+_FOLDER = "benchmarks"
+_NCCL = "nccl"
+
+
+def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
+    """Add the result of a set to the history of its vCenter; return its trend, None where nothing was measured.
+
+    `instance` is the vCenter's id. `Storage` where the file cannot be written.
+    """
+    if run.collective is None or run.peak is None or run.largest is None:
+        return None
+    result = Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak)
+    file = own_folder(_FOLDER) / f"{instance}.jsonl"
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(line_of(result))
+    except OSError as error:
+        raise Storage(f"{file}: {error.strerror}", "the result was measured, and is not kept") from error
+    return next((t for t in trends(_read(file)) if t.newest == result), None)
+
+
+def history(instance: str, name: str = "") -> tuple[Trend, ...]:
+    """Return the trends of the measurements of a vCenter, or of one of its sets."""
+    found = trends(_read(state_dir() / _FOLDER / f"{instance}.jsonl"))
+    return tuple(trend for trend in found if not name or trend.newest.set == name)
+
+
+def newest(instance: str) -> Mapping[str, Measured]:
+    """Return the newest all-reduce of each set, beside the norm of its earlier results."""
+    found = {}
+    for trend in history(instance):
+        if trend.newest.operation == "all_reduce":
+            day = datetime.fromtimestamp(trend.newest.at, UTC).date()
+            base = trend.norm.mean if trend.norm else None
+            found[trend.newest.set] = Measured(day, "all_reduce", trend.newest.value, base)
+    return found
+
+
+def _read(file: Path) -> tuple[Result, ...]:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return read_history(stream)
+    except FileNotFoundError:
+        return ()
