@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from vsphere_ai.app import benchmark_history
 from vsphere_ai.app.benchmark_parse import ParseRequest, parse_nccl
+from vsphere_ai.benchmarks.nccl_text import parse_text
 from vsphere_ai.cli.bench import command
 from vsphere_ai.cli.explain import command as explain
 
@@ -100,3 +102,38 @@ def test_bus_bandwidth_is_explained():
     assert {"collective": "all_gather", "factor": "(n-1)/n", "size": "count × element size × ranks"} in document[
         "collectives"
     ]
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def recorded(text, ranks=16):
+    (run,) = parse_text(text.splitlines())
+    return benchmark_history.record("11-22", "train", run, ranks)
+
+
+def test_results_of_a_set_are_kept_and_compared(state):
+    text = A100.read_text("utf-8")
+    assert CliRunner().invoke(command, ["history"]).output.startswith("no benchmark")
+    assert recorded(text).norm is None
+    assert not recorded(text).is_significant
+    assert recorded(text.replace("84948.7", "99999.9").replace("189.60", "150.00").replace("189.50", "150.10")).is_worse
+    shown = CliRunner().invoke(command, ["history", "train"], standalone_mode=False)
+    assert shown.return_value == 1
+    assert shown.output.splitlines()[1].split()[:7] == ["train", "nccl", "all_reduce", "16", "8", "GiB", "150.10"]
+    assert "slower" in shown.output
+    document = json.loads(CliRunner().invoke(command, ["history", "--format", "json"]).output)
+    assert [(m["results"], m["worse"]) for m in document["measurements"]] == [(3, True)]
+    assert CliRunner().invoke(command, ["history", "other"]).output.startswith("no benchmark")
+    assert (state / "benchmarks").stat().st_mode & 0o077 == 0
+
+
+def test_the_assessment_has_the_newest_all_reduce_of_a_set(state):
+    recorded(A100.read_text("utf-8"))
+    recorded(FULL.read_text("utf-8"))
+    found = benchmark_history.newest("11-22")["train"]
+    assert (found.name, found.gb_per_second, found.baseline) == ("all_reduce", 49.85, pytest.approx(189.6))
+    assert benchmark_history.newest("other") == {}

@@ -45,9 +45,10 @@ BANNED = {
     r"laps(?:e|es|ed|ing)": "expire",
     r"meanwhile": "during the run, since planning",
     # the command is called bench
-    r"(?<!make )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench(?![/:]| (?:parse|nccl|rdma|megatron|scale)\b)": (
-        "session; benchmark"
-    ),
+    (
+        r"(?<!make )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench"
+        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale)\b|\.(?:preflight|slower)\b)"
+    ): "session; benchmark",
     r"hops?": "link",
     r"seat(?:s|ed)?": "assign, assignment, port",
     r"keepers?": "lock renewal",

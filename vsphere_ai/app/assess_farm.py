@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vsphere_ai.app.benchmark_history import newest
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_everything, read_for
@@ -132,6 +133,7 @@ def _records(session: Session, answers: Mapping[str, Attestation]) -> Records:
         surplus=_surplus(session),
         options=_options(session),
         attestations=answers,
+        measured=newest(session.vcenter.about.instance),
     )
 
 

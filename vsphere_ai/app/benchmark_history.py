@@ -34,9 +34,10 @@ def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
     return next((t for t in trends(_read(file)) if t.newest == result), None)
 
 
-def history(instance: str, name: str = "") -> tuple[Trend, ...]:
-    """Return the trends of the measurements of a vCenter, or of one of its sets."""
-    found = trends(_read(state_dir() / _FOLDER / f"{instance}.jsonl"))
+def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:
+    """Return the trends of the measurements of a vCenter (of all, without an id), or of one of its sets."""
+    files = sorted((state_dir() / _FOLDER).glob(f"{instance or '*'}.jsonl"))
+    found = (trend for file in files for trend in trends(_read(file)))
     return tuple(trend for trend in found if not name or trend.newest.set == name)
 
 

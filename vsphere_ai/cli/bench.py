@@ -160,3 +160,20 @@ def _show_nccl(result: NcclResult, form: str) -> None:
         click.echo("\n".join([about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]))
     else:
         click.echo(report.parsed_text(result.parsed))
+
+
+@command.command("history")
+@click.argument("name", metavar="[SET]", required=False, default="")
+@format_option()
+def history(name: str, form: str) -> int:
+    """Show the newest result of each measurement beside the earlier ones; needs no connection.
+
+    Results of whole sets are kept on the machine that ran them. Exits 1 when one is worse than the spread explains.
+    """
+    from vsphere_ai.app.benchmark_history import history as trends_of
+    from vsphere_ai.report.benchmark_text import history_document, history_text
+    from vsphere_ai.report.json_text import json_text
+
+    found = trends_of(name=name)
+    click.echo(json_text(measurements=history_document(found)) if form == "json" else history_text(found))
+    return int(any(trend.is_worse for trend in found))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from vsphere_ai.benchmarks.baseline import Expected
 from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
 from vsphere_ai.benchmarks.published import Figure
@@ -160,3 +162,31 @@ def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float |
         share = f"{value / reference:.0%}" if value is not None and reference else "-"
         rows.append((one, other, f"{value:.2f}" if value is not None else "not measured", share))
     return table(("vm", "vm", "busbw GB/s", "of reference"), rows)
+
+
+def history_text(found: Sequence[Trend]) -> str:
+    """Return a line per measurement: the newest result, and its change against the earlier ones."""
+    if not found:
+        return "no benchmark of a set is recorded on this machine"
+    rows = []
+    for trend in found:
+        own = trend.newest
+        day = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d")
+        change = f"{trend.change:+.1%}" if trend.norm else "-"
+        verdict = (
+            "slower" if trend.is_worse else "faster" if trend.is_significant else "as before" if trend.norm else "-"
+        )
+        what = f"{own.benchmark} {own.operation}"
+        rows.append(
+            (own.set, what, own.ranks, size_text(own.size), f"{own.value:.2f}", day, trend.count, change, verdict)
+        )
+    return table(("set", "measurement", "ranks", "size", "GB/s", "newest", "results", "change", "verdict"), rows)
+
+
+def history_document(found: Sequence[Trend]) -> list[dict[str, Any]]:
+    """Return the measurements as JSON values; `change` and `slope` are shares."""
+    return [
+        {"newest": t.newest, "results": t.count, "norm": t.norm, "change": t.change, "slope": t.slope}
+        | {"significant": t.is_significant, "worse": t.is_worse}
+        for t in found
+    ]
