@@ -110,6 +110,20 @@ def test_what_differs_is_shown_by_the_next_plan(one, cli):
     assert one.vms()["train-02"]["power"] == "poweredOn"
 
 
+def test_a_vm_that_lost_its_mark_gets_it_again(sets, cli, new_client):
+    """Its instance UUID is still that of its number, which no other VM can have."""
+    sets.applied(TWO)
+    soap, held = new_client(sets.lab), sets.addresses()
+    set_options(soap, "train-02", options={k: "" for k in options(soap, "train-02") if k.startswith("vsphere-ai.")})
+    before = seen(soap, "train-02")
+    assert "vm_set.mark-lost" in sets.refused(TWO)
+    assert sets("adopt", cli.file(TWO), "train-02", "--yes") == 0, cli.out + cli.err
+    assert seen(soap, "train-02") == before
+    assert sets.addresses() == held
+    assert sets("plan", cli.file(TWO), "--detailed-exitcode") == 0, cli.out
+    assert sets("destroy", "train", "--yes", "--destroy", 2) == 0
+
+
 def refused(sets, cli, *names, text=TWO):
     """The rules for which an adoption is refused; nothing was changed."""
     before = len(sets.ledger())

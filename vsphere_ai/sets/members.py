@@ -128,7 +128,8 @@ def _adopted(
 ) -> tuple[Member, Facts | None]:
     """Return a member that is to be adopted, and the VM of its name; with what keeps that VM from being adopted."""
     if there is not None and there.name == member.name:
-        return replace(member, adopting=True), there
+        lost = MARKED in there.properties and mark_of(there) is None
+        return replace(member, adopting=True, faults=tuple(faults_of(wanted, there, estate)) if lost else ()), there
     faults: tuple[Fault, ...]
     if there is not None:
         message = f"number {member.index} of the set is the VM {there.name}"
@@ -148,10 +149,11 @@ def _adopted(
 
 def _with_faults(member: Member, facts: Facts) -> Member:
     """Refuse a VM that has the instance UUID of a member and not its mark; an outline does not show marks."""
-    if MARKED not in facts.properties or mark_of(facts) is not None or facts.get(UUID) != member.uuid:
+    if MARKED not in facts.properties or mark_of(facts) is not None or member.adopting:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
-    fault = Fault("mark-lost", message, "write its settings vsphere-ai.* again as they were, or remove the VM by hand")
+    remedy = f"write its mark again: vsphere-ai adopt PLAYBOOK {member.name}; or remove the VM by hand"
+    fault = Fault("mark-lost", message, remedy)
     return replace(member, faults=(*member.faults, fault))
 
 

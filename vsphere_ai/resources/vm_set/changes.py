@@ -30,7 +30,7 @@ def effect_of(field: FieldChange, facts: Facts) -> Effect:
     """
     if field.name in IN_PLACE:
         return "in place"
-    if field.name == "disks":
+    if field.name == "disks" and isinstance(field.after, tuple):
         there = {d.key for d in field.before or ()}
         cold = any(d.controller == "nvme" for d in field.after or () if d.key not in there)
         return "power cycle" if cold and facts.get("runtime.powerState") == "poweredOn" else "in place"
