@@ -188,6 +188,36 @@ def test_a_job_goes_on_with_progress_and_is_given_up_after_three_restarts_withou
     assert gone(job.run)
 
 
+# the memory of its GPU is in use at the first look after a failure, and free at the second
+SMI = """case "$1" in
+--query-compute-apps=*) cat {folder}/pids 2>/dev/null ;;
+*) echo look >> {folder}/looks; [ $(wc -l < {folder}/looks) -eq 1 ] && echo 20000 || echo 3 ;;
+esac
+"""
+
+
+def test_a_job_starts_again_once_the_memory_of_the_gpus_is_free(two):
+    two.nvidia_smi("trn-02", SMI.format(folder=two.folder))
+    script = two.folder / "train.py"
+    job = Jobs(two, "import sys\nsys.exit(len(sys.argv) < 2)\n", resume_cmd=[str(script), "--resume"]).start()
+    found = job.wait()
+    assert (found.head.outcome, found.head.attempt) == ("done", 2)
+    assert (two.folder / "looks").read_text() == "look\nlook\n"
+
+
+def test_a_process_that_a_gpu_still_lists_is_left(two):
+    two.nvidia_smi("trn-02", SMI.format(folder=two.folder))
+    job = Jobs(two, WAITING).start()
+    job.until_running()
+    of_node = job.status().found["trn-02"].pids
+    (two.folder / "pids").write_text(f"{of_node[0]}\n1\n")  # the other one is not of this run
+    found = stop_run(job.request)
+    assert found.found["trn-02"].left == (of_node[0],)
+    assert (found.exit_code, found.head.outcome) == (1, "failed")
+    assert str(of_node[0]) in found.head.reason
+    assert gone(job.run, 0)
+
+
 def test_a_second_run_of_the_job_finds_the_port_in_use(two):
     job = Jobs(two, WAITING).start()
     job.until_running()

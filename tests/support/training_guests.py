@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -19,7 +20,7 @@ import pytest
 from support.guest_sshd import SSHD, Guests, Sshd, free_port, keygen
 
 UNSHARE = shutil.which("unshare")
-OWN = 'mount -t tmpfs none /var/tmp && exec "$@"'
+OWN = 'mount -t tmpfs none /var/tmp && mount --bind {bin} /usr/local/bin && exec "$@"'
 ALL_REDUCE = """
 import os, socket, struct, sys, time
 
@@ -70,7 +71,17 @@ class TrainingGuests(Guests):
     """Guests with a job on them."""
 
     def argv(self, own: Path) -> list[str]:
-        return [str(UNSHARE), "-m", "sh", "-c", OWN, "sh", *super().argv(own)]
+        return [str(UNSHARE), "-m", "sh", "-c", self.own_folders(own), "sh", *super().argv(own)]
+
+    def own_folders(self, own: Path) -> str:
+        (own / "bin").mkdir(exist_ok=True)
+        return OWN.format(bin=shlex.quote(str(own / "bin")))
+
+    def nvidia_smi(self, vm: str, script: str) -> None:
+        """Give a guest a program nvidia-smi."""
+        path = self.folder / vm / "bin" / "nvidia-smi"
+        path.write_text(f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
 
     def folder_of(self, vm: str) -> Path:
         """The folder of runs as the guest sees it."""
@@ -119,7 +130,17 @@ class NetworkedGuests(TrainingGuests):
         shutil.copy(self.folder / "id.pub", own / "authorized_keys")
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.configure(own, self.PORT, (keys, *options), "0.0.0.0")
-        argv = [str(UNSHARE), "-m", "-n", "-u", "sh", "-c", f"{OWN_NETWORK}; {OWN}", vm, *Guests.argv(self, own)]
+        argv = [
+            str(UNSHARE),
+            "-m",
+            "-n",
+            "-u",
+            "sh",
+            "-c",
+            f"{OWN_NETWORK}; {self.own_folders(own)}",
+            vm,
+            *Guests.argv(self, own),
+        ]
         with (own / "log").open("wb") as log:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         number = len(self.servers) + 1

@@ -70,7 +70,8 @@ def stop(spec: Message) -> Message:
     until = time.monotonic() + spec["within"]
     while supervisor_of(state := status(spec)) and time.monotonic() < until:
         time.sleep(0.2)
-    ours = seen = set(state["pids"])
+    ours = set(state["pids"])
+    seen = ours | set(state.get("left", ()))
     for number in (signal.SIGTERM, signal.SIGKILL):
         kill(ours, number)
         until = time.monotonic() + 10

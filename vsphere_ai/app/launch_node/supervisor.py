@@ -208,7 +208,8 @@ class Head:
         self.ask(do="stop")
         left = [pid for each in self.answers("stopped", self.spec["grace"] + 30) for pid in each["left"]]
         if left:
-            self.reason, done = f"{self.reason or 'stopped'}; processes that cannot be ended: {left}", False
+            self.reason = f"{self.reason or 'stopped'}; processes that cannot be ended: {left}"
+            return "failed"
         return "done" if done else "stopped" if self.asked else "failed"
 
     def is_done(self) -> bool:
