@@ -119,6 +119,26 @@ def _store(case, play, *, free):
     return sets.STORE
 
 
+@of_sets("disks that are added", never)
+def _disks(_case, _rng, play):
+    play["vm_set"]["disks"] = [{"name": "scratch", "gb": 20}, {"name": "local", "gb": 10, "controller": "nvme"}]
+    return "scratch"
+
+
+@of_sets("a size of a disk that the source does not have")
+def _no_disk(_case, _rng, play):
+    play["vm_set"]["disks"] = [{"number": 5, "gb": 400}]
+    return "disk 5"
+
+
+@of_sets("a thick disk without room for it")
+def _thick(case, _rng, play):
+    case.datastores = [{"name": sets.STORE, "capacity_gb": 500, "free_gb": 30}]
+    disk = {"name": "scratch", "gb": 40, "provisioning": "thick", "datastore": sets.STORE}
+    play["vm_set"]["disks"] = [disk]
+    return sets.STORE
+
+
 @of_sets("more VMs than hosts, always apart")
 def _apart(case, _rng, play):
     body = play["vm_set"]
@@ -149,6 +169,20 @@ def _no_hosts(case, _rng, play):
 @of_sets("a right of sets that is missing")
 def _right(case, rng, _play):
     case.denied.append(rng.choice(RIGHTS))
+    return case.denied[-1]
+
+
+@of_sets("the right to add disks is missing")
+def _disk_right(case, _rng, play):
+    play["vm_set"]["disks"] = [{"name": "scratch", "gb": 20}]
+    case.denied.append("VirtualMachine.Config.AddNewDisk")
+    return case.denied[-1]
+
+
+@of_sets("the right to extend disks is missing")
+def _growth_right(case, _rng, play):
+    play["vm_set"]["disk_gb"] = 400
+    case.denied.append("VirtualMachine.Config.DiskExtend")
     return case.denied[-1]
 
 
