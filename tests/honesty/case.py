@@ -188,9 +188,9 @@ class Case:
         at = {f"[{a.rpartition(':')[0]}]:{a.rpartition(':')[2]}": name for name, a in addresses.items()}
         rows = [line.split(" ") for line in text.splitlines()]
         for row in rows:
-            if self.keys.get(at[row[0]]) == "other":
+            if self.keys.get(at.get(row[0], "")) == "other":
                 row[2] = OTHER_KEY
-        return "".join(f"{' '.join(r)}\n" for r in rows if self.keys.get(at[r[0]]) != "unknown")
+        return "".join(f"{' '.join(r)}\n" for r in rows if self.keys.get(at.get(r[0], "")) != "unknown")
 
 
 def _host(host: Host, release: str, build: str) -> dict[str, Any]:

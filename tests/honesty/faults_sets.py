@@ -207,3 +207,42 @@ def _undeletable(case, rng):
         return None
     case.denied.append("VirtualMachine.Inventory.Delete")
     return play["vms"]
+
+
+def customized(case, rng, **image):
+    """Let vCenter customize the guests of a set, with no more than it can give; return the play, or None."""
+    play = sets.make(case, rng)
+    if play is not None:
+        play["vm_set"]["customize"] = "linux_prep"
+        del play["vm_set"]["users"]
+        source = case.vm(sets.IMAGE)
+        source.more = {**source.more, "image": {"cloud_init": "none", **image}}
+    return play
+
+
+@fault("a set that vCenter customizes", never, of_sets=True)
+def _customized(case, rng):
+    play = customized(case, rng)
+    return play and play["vms"]
+
+
+@fault("a guest that vCenter cannot customize", always, of_sets=True)
+def _not_customizable(case, rng):
+    return customized(case, rng, **rng.choice(({"customization": False}, {"tools": "9.4.0"}))) and sets.IMAGE
+
+
+@fault("the right to customize is missing", always, of_sets=True)
+def _no_customize(case, rng):
+    if customized(case, rng) is None:
+        return None
+    case.denied.append("VirtualMachine.Provisioning.Customize")
+    return case.denied[-1]
+
+
+@fault("users that LinuxPrep cannot give", always, of_sets=True)
+def _prepared_users(case, rng):
+    play = customized(case, rng)
+    if play is None:
+        return None
+    play["vm_set"]["users"] = [{"name": "ops", "ssh_authorized_keys": [sets.KEY]}]
+    return play["vms"]
