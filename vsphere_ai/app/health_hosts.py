@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vsphere_ai.app.nodes_facts import GRAPHICS, NodeState
 from vsphere_ai.health.answers import SMI, SmiGpu, gpus_in
@@ -60,5 +59,5 @@ def _tenants(node: Node, host: Facts, estate: Estate) -> Iterator[tuple[str, tup
             yield pci, tuple(facts.name for ref in others if (facts := estate.get(ref)) is not None) or ("other VMs",)
 
 
-def _speed(link: Any) -> float:
+def _speed(link: Mapping[str, float] | None) -> float:
     return float((link or {}).get("speedMb") or 0) / 1000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli import lab_faults
+from vsphere_ai.cli import lab_defects, lab_faults
 from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.layout import table
@@ -25,7 +25,7 @@ def command(context: click.Context) -> None:
     context.obj = _running
 
 
-for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark):
+for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark, lab_defects.plant):
     command.add_command(_each)
 
 

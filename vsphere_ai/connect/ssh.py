@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 import time
-from typing import Any, Self
+from typing import Self
 
 import paramiko
 
@@ -229,8 +229,9 @@ class _Greeting:
     def __init__(self, raw: socket.socket) -> None:
         self._raw, self._left, self._bounded = raw, LARGEST_GREETING, True
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._raw, name)
+        return found
 
     def is_over(self) -> None:
         """Let the peer send as much as it wants from now on."""

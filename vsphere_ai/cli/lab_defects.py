@@ -1,0 +1,35 @@
+"""``vsphere-ai lab plant``: defects of hardware and guests in the lab, which checks and benchmarks are to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.errors import UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.lab.process import Running
+
+
+@click.command("plant")
+@click.argument("defects", nargs=-1, metavar="[DEFECT]...")
+@click.option("--clear", is_flag=True, help="Remove all of them.")
+@click.pass_obj
+def plant(find: Callable[[], Running], defects: tuple[str, ...], clear: bool) -> None:
+    """Plant defects in the lab, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without any, show them.
+
+    They replace those of before.
+    """
+    import yaml
+
+    lab = find()
+    if defects or clear:
+        try:
+            lab.set_defects(*(yaml.safe_load(text) for text in defects))
+        except yaml.YAMLError as error:
+            raise UsageError(f"a defect is not YAML: {str(error).splitlines()[0]}") from error
+    for each in lab.get("/lab/defects")["defects"]:
+        rest = ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")
+        click.echo(f"{each['kind']}{': ' if rest else ''}{rest}")
