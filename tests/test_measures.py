@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 86,
+    "Any in signatures of functions": 85,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98,
-    "lines of the product": 46_859,
+    "lines of the product": 46_619,
     "arrows between rooms": 110,
     "floors": 9,
 }
@@ -76,6 +76,9 @@ LATER = (
     "app.nodes",
     "app.benchmark",
     "app.health",
+    "app.preflight",
+    "language.inventory_guests",
+    "cli.lab_defects",
     "app.assess",
     "app.accept",
     "report.launch_text",

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import click
 
+from vsphere_ai.cli.lab_faults import Find
 from vsphere_ai.errors import UsageError
-
-if TYPE_CHECKING:
-    from vsphere_ai.lab.process import Running
 
 
 @click.command("plant")
 @click.argument("defects", nargs=-1, metavar="[DEFECT]...")
 @click.option("--clear", is_flag=True, help="Remove all of them.")
 @click.pass_obj
-def plant(find: Callable[[], Running], defects: tuple[str, ...], clear: bool) -> None:
+def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
     """Plant defects in the lab, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without any, show them.
 
     They replace those of before.
