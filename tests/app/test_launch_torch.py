@@ -69,6 +69,19 @@ def test_processes_started_one_by_one_have_the_right_sum(two):
     assert len(lines(job)[0]) == 4
 
 
+@pytest.mark.parametrize("mode", ["accelerate", "deepspeed"])
+@pytest.mark.parametrize("args", [[], ["{local_rank}"]], ids=["plain", "placeholders"])
+def test_other_launchers_on_each_node_have_the_right_sum(two, mode, args):
+    if not os.path.exists(os.path.join(os.path.dirname(PYTHON), mode)):
+        pytest.skip(f"no {mode} beside this PyTorch")
+    cpu = {"ACCELERATE_USE_CPU": "true", "DS_ACCELERATOR": "cpu"}
+    job = launched(two, ALL_REDUCE, mode, args=args, env={"GLOO_SOCKET_IFNAME": "ens192", **cpu})
+    found = job.wait()
+    shown, text = lines(job)
+    assert found.head.outcome == "done", (found.head, text)
+    assert [line.partition(" local")[0] for line in shown] == [f"rank {n} sum 10" for n in range(4)], text
+
+
 def test_a_worker_that_is_killed_ends_agents_and_workers_of_both_nodes(two):
     job = launched(two, WAITING)
     job.until_running(6)  # an agent and two workers on each node

@@ -140,6 +140,7 @@ def test_one_node_needs_no_network(mode, expected):
         ("env", {"command": ["/opt/run", "-v"]}, "/opt/run -v"),
         ("mpi", {"command": ["all_reduce_perf", "-b", "8"]}, "rank.py all_reduce_perf -b 8"),
         ("deepspeed", {"module": "pkg.train"}, " --module pkg.train"),
+        ("deepspeed", {"command": ["/opt/run"]}, " --no_local_rank --no_python /opt/run"),
         ("accelerate", {"command": ["/opt/run"]}, " --no_python /opt/run"),
     ],
 )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from vsphere_ai.training.launch import Launch, NodeFile, NodeLaunch, Plan, Process, refuse
 from vsphere_ai.training.launchers.mpi import HOST_FILE, host_file, on_head, require_mesh, shared_variables
 from vsphere_ai.training.on_node import rank_file
+from vsphere_ai.training.placeholders import PER_RANK, names_in
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 
@@ -60,12 +61,15 @@ def _start(plan: Plan) -> tuple[str, ...]:
 
 def _program(plan: Plan, what: tuple[str, ...], unfinished: bool) -> tuple[str, ...]:
     if unfinished or plan.job.command is not None:
-        return ("--no_python", *(plan.by_rank_file(what) if unfinished else what))
+        # DeepSpeed puts --local_rank right behind the first word, which here is a program's name
+        quiet = () if "--no_local_rank" in plan.job.deepspeed.arguments else ("--no_local_rank",)
+        return (*quiet, "--no_python", *(plan.by_rank_file(what) if unfinished else what))
     return ("--module", *what) if plan.job.module is not None else what
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    given = plan.job.deepspeed.arguments
-    if "--no_local_rank" in given or plan.job.deepspeed.via == "openmpi":
+    job = plan.job
+    without = "--no_local_rank" in job.deepspeed.arguments or job.command is not None
+    if without or job.deepspeed.via == "openmpi" or set(names_in(job.what)) & set(PER_RANK):
         return ()
     return ("DeepSpeed gives the script an argument --local_rank=N, unless its arguments have --no_local_rank",)
