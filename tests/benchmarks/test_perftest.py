@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks.perftest import RailRate, parse_perftest, rail_checks
+from vsphere_ai.benchmarks.perftest import RailRate, parse_perftest, rail_checks, rounds_of_neighbours
 
 DASHES = "-" * 87
 PREAMBLE = f"""\
@@ -81,15 +81,26 @@ def rules(rates):
 
 def test_a_rail_at_half_speed_is_named_and_noise_is_not():
     rng = random.Random(1)
-    rates = [RailRate(f"vm-{vm}", rail, rng.gauss(96.5, 0.8), 100.0) for vm in range(8) for rail in range(8)]
+    rates = [RailRate(f"vm-{vm}", f"rail {rail}", rng.gauss(96.5, 0.8), 100.0) for vm in range(8) for rail in range(8)]
     assert rules(rates) == []
-    rates[19] = RailRate("vm-2", 3, 48.4, 100.0)
+    rates[19] = RailRate("vm-2", "rail 3", 48.4, 100.0)
     (check,) = rail_checks(rates)
     assert (check.rule, "rail 3 of vm-2" in check.message) == ("rdma.half-speed", True)
 
 
 def test_all_rails_slow_are_seen_by_their_links_and_missing_ones_are_no_pass():
-    assert rules([RailRate("vm-0", r, 40.0, 100.0) for r in range(4)]) == [("rdma.below-line-rate", "warn")] * 4
+    assert (
+        rules([RailRate("vm-0", f"rail {r}", 40.0, 100.0) for r in range(4)]) == [("rdma.below-line-rate", "warn")] * 4
+    )
     missing = [("rdma.not-measured", "unknown")]
-    assert rules([RailRate("vm-0", 0, None), RailRate("vm-0", 1, 90.0)]) == missing
-    assert rules([RailRate("vm-0", 0, None)]) == missing
+    assert rules([RailRate("vm-0", "ens224", None), RailRate("vm-0", "ens225", 90.0)]) == missing
+    assert rules([RailRate("vm-0", "ens224", None)]) == missing
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_everyone_is_measured_with_two_neighbours_and_once_per_round(count):
+    rounds = rounds_of_neighbours(count)
+    assert all(len({end for pair in pairs for end in pair}) == 2 * len(pairs) for pairs in rounds)
+    ends = [end for pairs in rounds for pair in pairs for end in pair]
+    assert {ends.count(at) for at in range(count)} == {1 if count == 2 else 2}
+    assert len(rounds) <= 3

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import log2
 
 import pytest
 
-from vsphere_ai.app import EstateRequest, NodesRequest
+from vsphere_ai.app import EstateRequest, NodesRequest, benchmark_rdma
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
 from vsphere_ai.errors import Refused
 
 COUNT = 12
@@ -123,3 +125,23 @@ def test_the_command_prints_a_line_per_trial_and_a_verdict(bench, cli):
     assert cli("bench", "nccl", "trn-*", *given, "--format", "json") == 1
     document = json.loads(cli.out)
     assert [f["vm"] for f in document["found"]] == ["trn-09"]
+
+
+def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli, monkeypatch):
+    estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")
+    nodes = NodesRequest(("trn-0[1234]",), estate=estate)
+    monkeypatch.setattr(benchmark_rdma, "checked", lambda read, *_: tuple(map(with_device, read.nodes)))
+    healthy = bench_rdma(RdmaRequest(nodes))
+    assert (healthy.exit_code, len(healthy.rates), healthy.found) == (0, 4, ())
+    bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})
+    result = bench_rdma(RdmaRequest(nodes))
+    assert [(f.kind, f.vm, f.host, f.vmnic) for f in result.found] == [
+        ("uplink", "trn-03", "esx03.lab.local", "vmnic4")
+    ]
+    assert result.exit_code == 1
+    bench.lab.set_defects({"kind": "rail-down", "vm": "trn-02"})
+    assert [(c.rule, c.level) for c in bench_rdma(RdmaRequest(nodes)).checks] == [("rdma.not-measured", "unknown")]
+
+
+def with_device(node):
+    return replace(node, rails=tuple(replace(r, interface="ens224", rdma_device="roces224f1") for r in node.rails))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from vsphere_ai.app.benchmark_history import record
+from vsphere_ai.app.benchmark_nodes import checked
 from vsphere_ai.app.benchmark_parse import baseline_of
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.app.preflight import preflight
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
@@ -24,8 +24,8 @@ from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
 from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial
 from vsphere_ai.benchmarks.verdict import Accused, accused
-from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests, plain
-from vsphere_ai.errors import Refused, UsageError, VsphereAiError
+from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests, plain
+from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.vm_sets import members_of
@@ -105,7 +105,7 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
-    nodes = _checked(read, settings, request, emit)
+    nodes = checked(read, settings, Wanted(request.test.gpus or 0), emit) if request.options.preflight else read.nodes
     shells, failed = open_guests(nodes, settings)
     try:
         for error in failed.values():
@@ -121,19 +121,6 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     finally:
         for shell in shells.values():
             shell.close()
-
-
-def _checked(read: NodesResult, settings: GuestSettings, request: NcclRequest, emit: Emit) -> tuple[Node, ...]:
-    """Return the nodes with what their guests know of themselves; `Refused` where something stands against a start."""
-    if not request.options.preflight:
-        return read.nodes
-    # a rail whose interface in the guest is not known cannot be asked about there
-    asked = [replace(n, rails=tuple(r for r in n.rails if r.interface or r.address)) for n in read.nodes]
-    found = preflight(asked, settings, Wanted(request.test.gpus or 0), states=read.states, emit=emit)
-    if not found.ok:
-        raise Refused("\n".join(each.text for each in found.findings), rule="bench.preflight")
-    rest = [tuple(r for r in n.rails if not (r.interface or r.address)) for n in read.nodes]
-    return tuple(replace(n, rails=(*n.rails, *more)) for n, more in zip(found.nodes, rest, strict=True))
 
 
 def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:

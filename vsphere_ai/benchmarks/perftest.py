@@ -13,6 +13,7 @@ from statistics import median
 
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.nccl_run import printed
+from vsphere_ai.model.nodes import Rail
 
 MAX_LINE, MAX_ROWS, MAX_RUNS = 1024, 256, 256
 LINE_RATE_SHARE = 0.92
@@ -93,10 +94,13 @@ def _gigabits(row: Mapping[str, float]) -> float | None:
 
 @dataclass(frozen=True)
 class RailRate:
-    """What a rail reached, in Gb/s; `measured` None: there is no measurement. `speed` is its link's, None: unknown."""
+    """What a rail reached, in Gb/s; `measured` None: there is no measurement. `speed` is its link's, None: unknown.
+
+    `rail` names it, such as ``rail 3`` or an interface.
+    """
 
     vm: str
-    rail: int
+    rail: str
     measured: float | None
     speed: float | None = None
 
@@ -106,7 +110,7 @@ def rail_checks(rates: Sequence[RailRate]) -> Iterator[Check]:
     known = [r.measured for r in rates if r.measured is not None]
     middle = median(known) if known else None
     for rate in rates:
-        name = f"rail {rate.rail} of {rate.vm}"
+        name = f"{rate.rail} of {rate.vm}"
         if rate.measured is None or middle is None:
             yield Check("rdma.not-measured", "unknown", f"{name}: not measured")
         elif rate.measured < HALF * middle:
@@ -115,3 +119,26 @@ def rail_checks(rates: Sequence[RailRate]) -> Iterator[Check]:
         elif rate.measured < LINE_RATE_SHARE * (rate.speed or 0):
             text = f"{name} reaches {rate.measured:.1f} of {rate.speed:g} Gb/s"
             yield Check("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
+
+
+def rounds_of_neighbours(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return pairs of neighbours in a ring of `count`, in rounds in which no one is twice.
+
+    Each is with two others, so that a slow one does not make both of its neighbours slow.
+    """
+    if count < 2:
+        return ()
+    pairs = [(at, (at + 1) % count) for at in range(count if count > 2 else 1)]
+    even = [p for p in pairs[: count - count % 2] if p[0] % 2 == 0]
+    odd = [p for p in pairs if p[0] % 2 == 1 and p not in even]
+    last = [p for p in pairs if p not in even and p not in odd]
+    return tuple(tuple(each) for each in (even, odd, last) if each)
+
+
+def perftest_command(rail: Rail, server: str, iterations: int, size: int) -> tuple[str, ...]:
+    """Return the argv of `ib_write_bw` on a rail, of the client where `server` is the address of one."""
+    gid = ("-x", str(rail.gid_index)) if rail.gid_index is not None else ()
+    peer = (server,) if server else ()
+    port = ("-i", str(rail.port)) if rail.port != 1 else ()
+    how = ("-n", str(iterations), "-s", str(size), "-F", "--report_gbits")
+    return ("ib_write_bw", "-d", rail.rdma_device, *port, *gid, *how, *peer)

@@ -72,7 +72,7 @@ def _of_layer(layer: SlowLayer, node: Node) -> Accused:
     where = f"{node.vm} on {node.host}" if node.host else node.vm
     if layer.layer == "rail":
         rail = next(r for r in node.rails if r.number == layer.rail)
-        return _uplink(rail, node, where)
+        return uplink(rail, node)
     if layer.layer == "gpu":
         gpu = next(g for g in node.gpus if g.index == layer.gpus[0])
         return _gpu(gpu, layer.gpus, node, where)
@@ -84,11 +84,14 @@ def _of_layer(layer: SlowLayer, node: Node) -> Accused:
     return Accused("vm", text, remedy, node.vm, node.host)
 
 
-def _uplink(rail: Rail, node: Node, where: str) -> Accused:
+def uplink(rail: Rail, node: Node) -> Accused:
+    """Return the uplink behind a slow rail of a VM."""
+    where = f"{node.vm} on {node.host}" if node.host else node.vm
+    name = f"rail {rail.number}" if rail.number is not None else "a rail"
     way = ", ".join(p for p in (rail.interface, rail.rdma_device, rail.vmnic, rail.switch_port) if p)
     return Accused(
         "uplink",
-        f"rail {rail.number} of {where} is slow: {way}",
+        f"{name} of {where} is slow: {way}",
         "check the link of the uplink: speed, errors, cable, switch port",
         node.vm,
         node.host,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
     from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult, NcclTest
     from vsphere_ai.app.benchmark_parse import ParseRequest
-    from vsphere_ai.app.events import Event
+    from vsphere_ai.app.events import Emit, Event
 
 _TOLERANCE = click.option(
     "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
@@ -79,15 +79,16 @@ def _options() -> type[NcclOptions]:
     return NcclOptions
 
 
-@command.command("nccl")
-@gathering(
-    "nodes",
-    _nodes,
+_NODES = (
     click.argument("vms", nargs=-1, metavar="[VM]..."),
     click.option("-f", "--playbook", type=FILE, help="The VMs of the sets of this playbook."),
     click.option("--set", default="", metavar="NAME", help="Of this set only."),
     click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
 )
+
+
+@command.command("nccl")
+@gathering("nodes", _nodes, *_NODES)
 @gathering(
     "test",
     _test,
@@ -129,13 +130,8 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
     wrong, or was not measured.
     """
     from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
-    from vsphere_ai.app.events import Answer
 
-    def emit(event: Event) -> None:
-        if form == "text" or not isinstance(event, Answer):
-            show_event(event)
-
-    result = bench_nccl(NcclRequest(replace(nodes, estate=estate), test, options), emit)
+    result = bench_nccl(NcclRequest(replace(nodes, estate=estate), test, options), _without_lines(form))
     _show_nccl(result, form)
     return result.exit_code
 
@@ -160,6 +156,40 @@ def _show_nccl(result: NcclResult, form: str) -> None:
         click.echo("\n".join([about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]))
     else:
         click.echo(report.parsed_text(result.parsed))
+
+
+@command.command("rdma")
+@gathering("nodes", _nodes, *_NODES)
+@click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
+@vcenter_options
+@format_option()
+def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str) -> int:
+    """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
+
+    The guests need perftest. Exits 1 when a rail is slower than the others, or was not measured.
+    """
+    from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
+    from vsphere_ai.report.benchmark_text import rails_text
+    from vsphere_ai.report.json_text import json_text
+
+    result = bench_rdma(RdmaRequest(replace(nodes, estate=estate), iterations), _without_lines(form))
+    if form == "json":
+        passed = not result.exit_code
+        click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))
+    else:
+        click.echo(rails_text(result.rates, result.checks, result.found))
+    return result.exit_code
+
+
+def _without_lines(form: str) -> Emit:
+    """Return what shows events; lines of results only in text."""
+    from vsphere_ai.app.events import Answer
+
+    def emit(event: Event) -> None:
+        if form == "text" or not isinstance(event, Answer):
+            show_event(event)
+
+    return emit
 
 
 @command.command("history")

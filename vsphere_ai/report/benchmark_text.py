@@ -11,6 +11,7 @@ from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
+from vsphere_ai.benchmarks.perftest import RailRate
 from vsphere_ai.benchmarks.published import Figure
 from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
 from vsphere_ai.benchmarks.search import Outcome
@@ -190,3 +191,12 @@ def history_document(found: Sequence[Trend]) -> list[dict[str, Any]]:
         | {"significant": t.is_significant, "worse": t.is_worse}
         for t in found
     ]
+
+
+def rails_text(rates: Sequence[RailRate], checks: Sequence[Check], found: Sequence[Accused]) -> str:
+    """Return what each rail reached, the checks, and the uplinks that are slow."""
+    rows = [
+        (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates
+    ]
+    lines = [table(("vm", "rail", "Gb/s", "link"), rows), *check_lines(checks)]
+    return "\n".join([*lines, *verdict_lines(found, is_clean=not checks)])

@@ -1,0 +1,158 @@
+"""Runs of perftest between the guests of VMs: every rail, with both neighbours in a ring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from vsphere_ai.app.benchmark_nodes import checked
+from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
+from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import open_session
+from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.perftest import (
+    RailRate,
+    parse_perftest,
+    perftest_command,
+    rail_checks,
+    rounds_of_neighbours,
+)
+from vsphere_ai.benchmarks.verdict import Accused, uplink
+from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests, plain
+from vsphere_ai.errors import UsageError, VsphereAiError
+from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.model.nodes import Node, Rail
+
+TRIES, PAUSE = 10, 0.5
+"""How often a client tries to reach its server, which may not listen yet, and the seconds in between."""
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class RdmaRequest:
+    """Which VMs; `iterations` of `size` bytes on each rail, `timeout` in seconds for a run."""
+
+    nodes: NodesRequest
+    iterations: int = 5000
+    size: int = 1 << 20
+    timeout: float = 60.0
+
+
+@dataclass(frozen=True)
+class RdmaResult:
+    """What each rail reached with its better neighbour, what is to say of it, and the uplinks that are slow."""
+
+    rates: tuple[RailRate, ...]
+    checks: tuple[Check, ...]
+    found: tuple[Accused, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when every rail was measured and none is slow, else 1."""
+        return 0 if self.rates and is_passed(self.checks) else 1
+
+
+def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
+    """Measure every rail of VMs with perftest, one rail after the other, pairs side by side.
+
+    `UsageError` for fewer than two VMs, or without a known RDMA device. Needs perftest in the guests.
+    """
+    playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
+    with open_session(request.nodes.estate, playbook, emit) as session:
+        read = read_nodes(session, request.nodes, playbook)
+        settings = guest_settings(session.inventory)
+    nodes = checked(read, settings, Wanted(gpus=False), emit)
+    rails = [_name(rail) for rail in nodes[0].rails if rail.rdma_device]
+    if len(nodes) < 2 or not rails:
+        raise UsageError("two VMs with RDMA devices are needed", "name more VMs, or look at their adapters")
+    shells, failed = open_guests(nodes, settings)
+    try:
+        for error in failed.values():
+            raise error
+        measured = {rail: _measure(rail, nodes, shells, request, emit) for rail in rails}
+    finally:
+        for shell in shells.values():
+            shell.close()
+    rates = tuple(
+        RailRate(node.vm, rail, measured[rail].get(node.vm), own.speed if (own := _rail(node, rail)) else None)
+        for node in nodes
+        for rail in rails
+    )
+    return RdmaResult(rates, tuple(rail_checks(rates)), _accused(rates, nodes))
+
+
+def _accused(rates: Sequence[RailRate], nodes: Sequence[Node]) -> tuple[Accused, ...]:
+    of = {node.vm: node for node in nodes}
+    slow = [rate for rate in rates if rate.measured is not None and any(c.level == "fail" for c in _of(rate, rates))]
+    return tuple(uplink(rail, of[rate.vm]) for rate in slow if (rail := _rail(of[rate.vm], rate.rail)))
+
+
+def _of(rate: RailRate, rates: Sequence[RailRate]) -> list[Check]:
+    """Return the checks of one rail among all."""
+    name = f"{rate.rail} of {rate.vm} "
+    return [check for check in rail_checks(rates) if check.message.startswith(name)]
+
+
+def _name(rail: Rail) -> str:
+    return f"rail {rail.number}" if rail.number is not None else rail.interface or rail.rdma_device
+
+
+def _rail(node: Node, name: str) -> Rail | None:
+    return next((rail for rail in node.rails if _name(rail) == name and rail.rdma_device), None)
+
+
+def _measure(
+    name: str, nodes: Sequence[Node], shells: Mapping[str, GuestSsh], request: RdmaRequest, emit: Emit
+) -> dict[str, float]:
+    """Return what a rail of each VM reached, in Gb/s, with its better neighbour; without those not measured."""
+    found: dict[str, float] = {}
+    for pairs in rounds_of_neighbours(len(nodes)):
+        ends = [(nodes[a], nodes[b]) for a, b in pairs]
+        emit(Status(f"{name}: {len(ends)} pairs"))
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="perftest") as pool:
+            values = list(pool.map(lambda pair: _pair(name, pair, shells, request), ends))
+        emit(Status(""))
+        for (one, other), value in zip(ends, values, strict=True):
+            if isinstance(value, str):
+                emit(Remark("rdma.run-failed", f"{name}, {one.vm} and {other.vm}: {value}"))
+                continue
+            emit(Answer(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
+            for vm in (one.vm, other.vm):
+                found[vm] = max(found.get(vm, 0.0), value)
+    return found
+
+
+def _pair(name: str, pair: tuple[Node, Node], shells: Mapping[str, GuestSsh], request: RdmaRequest) -> float | str:
+    """Return what a pair reached in Gb/s, or why it was not measured."""
+    server, client = pair
+    one, other = _rail(server, name), _rail(client, name)
+    if one is None or other is None:
+        return "a VM has no RDMA device on this rail"
+
+    def serve() -> None:
+        with suppress(VsphereAiError):  # the client says what is wrong
+            argv = perftest_command(one, "", request.iterations, request.size)
+            shells[server.vm].run(argv, timeout=request.timeout)
+
+    text = ""
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(serve)
+        for _ in range(TRIES):
+            try:
+                argv = perftest_command(other, server.address, request.iterations, request.size)
+                done = shells[client.vm].run(argv, timeout=request.timeout)
+            except VsphereAiError as error:
+                return error.message
+            runs = parse_perftest(plain(done.out).splitlines())
+            value = runs[-1].bandwidth if runs else None
+            if not done.code and value is not None:
+                return value
+            text = done.shown or f"ib_write_bw ended with {done.code}"
+            if "connect" not in plain(done.err + done.out).lower() or serving.done():
+                return text
+            time.sleep(PAUSE)
+    return text
