@@ -158,3 +158,20 @@ def test_other_questions_about_compatibility(soap):
     assert granted == [True]
     with pytest.raises(vmodl.fault.InvalidArgument):
         soap.content.authorizationManager.HasPrivilegeOnEntity(vm, "nobody", ["System.View"])
+
+
+def test_a_vm_with_hot_add_gets_cpus_and_memory_while_it_runs_and_no_fewer(soap):
+    vm = soap.vm("train-01")
+    if vm.runtime.powerState == "poweredOn":
+        soap.wait(vm.PowerOffVM_Task())
+    gpus = [d for d in vm.config.hardware.device if isinstance(d, soap.vim.vm.device.VirtualPCIPassthrough)]
+    off = [soap.vim.vm.device.VirtualDeviceSpec(operation="remove", device=d) for d in gpus]
+    reconfigure(soap, vm, cpuHotAddEnabled=True, memoryHotAddEnabled=True, deviceChange=off)
+    soap.wait(vm.PowerOnVM_Task())
+    hardware = vm.config.hardware
+    more = {"numCPUs": hardware.numCPU + 4, "memoryMB": hardware.memoryMB + 4096}
+    reconfigure(soap, vm, **more)
+    assert (vm.config.hardware.numCPU, vm.config.hardware.memoryMB) == tuple(more.values())
+    for less in ({"numCPUs": hardware.numCPU}, {"memoryMB": hardware.memoryMB}):
+        with pytest.raises(soap.vim.fault.InvalidPowerState):
+            reconfigure(soap, vm, **less)
