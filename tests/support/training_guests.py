@@ -117,6 +117,7 @@ class NetworkedGuests(TrainingGuests):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         number = os.getpid() % 250 + 1
+        self.links: list[str] = []
         self.bridge, self.network = f"vsai{number}", f"10.213.{number}"
         ip("link", "add", self.bridge, "type", "bridge")
         ip("addr", "add", f"{self.network}.254/24", "dev", self.bridge)
@@ -149,6 +150,7 @@ class NetworkedGuests(TrainingGuests):
             assert time.monotonic() < until
             time.sleep(0.01)
         link = f"{self.bridge}v{next(LINKS)}"  # the kernel takes a while to remove those of guests that are gone
+        self.links.append(link)
         inside = ("nsenter", "-t", str(process.pid), "-n", "ip")
         ip(
             "link",
@@ -194,13 +196,27 @@ class NetworkedGuests(TrainingGuests):
 
     def processes_in(self, vm: str) -> list[str]:
         """The programs that run in a guest, beside its OpenSSH server."""
+        return [name for _, name in self._inside(vm) if not name.startswith("sshd")]
+
+    def close(self) -> None:
+        """End the guests with all that is in them: sessions whose network is gone first would wait for ever."""
+        for vm, server in self.servers.items():
+            for pid, _ in self._inside(vm):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            server.process.wait(10)
+        for link in (*self.links, self.bridge):
+            with suppress(subprocess.CalledProcessError):  # the kernel may have removed it with its network
+                ip("link", "del", link)
+
+    def _inside(self, vm: str) -> list[tuple[int, str]]:
         own = os.readlink(f"/proc/{self.servers[vm].process.pid}/ns/net")
+        assert own != os.readlink("/proc/self/ns/net")
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                name = (entry / "comm").read_text().strip()
-                if os.readlink(entry / "ns/net") == own and not name.startswith("sshd"):
-                    found.append(name)
+                if os.readlink(entry / "ns/net") == own:
+                    found.append((int(entry.name), (entry / "comm").read_text().strip()))
         return found
 
 
@@ -261,8 +277,7 @@ def networked(tmp_path):
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this account cannot make networks")
     yield made
-    end(made)
-    ip("link", "del", made.bridge)
+    made.close()
 
 
 def end(made: TrainingGuests) -> None:
