@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from vsphere_ai.benchmarks.pairs import rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.pairs import measure_pairs, rounds_of_pairs, slow_ends
 from vsphere_ai.benchmarks.trials import Judge
 
 
@@ -40,3 +40,28 @@ def table(count, slow):
 )
 def test_slow_vms_are_slow_with_every_healthy_one(count, slow, vms, pairs):
     assert slow_ends(table(count, slow), Judge(reference=100.0)) == (vms, pairs)
+
+
+def test_many_slow_vms_are_found_quickly():
+    names = [f"vm-{at:02}" for at in range(64)]
+    bad = set(names[::5])
+    found = {pair: 70.0 if bad & set(pair) else 100.0 for pair in combinations(names, 2)}
+    assert slow_ends(found, Judge(reference=100.0)) == (tuple(sorted(bad)), ())
+
+
+def test_pairs_that_are_known_are_not_measured_again():
+    names = list("abcdef")
+    known = {pair: 100.0 for pair in combinations(names, 2) if "c" not in pair}
+    running = measure_pairs(names, Judge(reference=100.0), known)
+    asked, found = [], None
+    try:
+        trials = next(running)
+        while True:
+            asked += [trial.vms for trial in trials]
+            trials = running.send({trial: 70.0 for trial in trials})
+    except StopIteration as done:
+        found = done.value
+    assert len(asked) == 5
+    assert all("c" in pair for pair in asked)
+    assert {frozenset(p) for p in found} == {frozenset(p) for p in combinations(names, 2)}
+    assert slow_ends(found, Judge(reference=100.0)) == (("c",), ())

@@ -123,4 +123,4 @@ def test_reasons_name_what_is_missing_and_the_worst_first():
     gate = Gate(
         "health", (measured("a", "warn", text="slow"), measured("b", "fail", text="gone"), measured("c")), ("d",)
     )
-    assert gate.reasons == ("no measurement of d", "gone", "slow")
+    assert gate.reasons == ("no measurement of d", "b: gone", "a: slow")

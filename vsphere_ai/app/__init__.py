@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, check_certificate
+    from vsphere_ai.app.accept_gates import AcceptRequest
     from vsphere_ai.app.address_changes import (
         AddressChange,
         ReleaseRequest,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
+    from vsphere_ai.app.nodes_export import NodesExportRequest, check_node_files, export_nodes
     from vsphere_ai.app.nodes_trust import TrustGuestsRequest, trust_guests
     from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
@@ -74,6 +77,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
 _NAMES = {
+    "accept_farm": "AcceptResult CertificateState accept check_certificate",
+    "accept_gates": "AcceptRequest",
     "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
     "address_check": "CheckLeasesRequest CheckLeasesResult check_leases",
     "address_lease": "LeaseRequest LeaseResult lease_addresses",
@@ -99,6 +104,7 @@ _NAMES = {
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
     "nodes": "NodesRequest NodesResult guest_settings list_nodes meant",
     "nodes_trust": "TrustGuestsRequest trust_guests",
+    "nodes_export": "NodesExportRequest check_node_files export_nodes",
     "outputs": "OutputRequest OutputResult output",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
@@ -121,6 +127,8 @@ __all__ += ["AdoptRequest", "DestroyRequest", "ReplaceRequest", "adopt", "destro
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
 __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
+__all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "check_certificate"]
+__all__ += ["NodesExportRequest", "check_node_files", "export_nodes"]
 __all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]

@@ -40,9 +40,10 @@ LARGEST = 64 * 1024 * 1024
 class NcclOptions:
     """How it is run: all VMs together, every pair (`pairwise`), or a search for the slow part (`bisect`).
 
-    `preflight`: guests are asked first, and nothing starts where something stands against it. `slowdown` is the share
-    to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus bandwidth (GB/s) that
-    a trial has to reach; without it a search takes the fastest trials for it.
+    `preflight`: guests are asked first, and nothing starts where something stands against it. `known` are bus
+    bandwidths of pairs that need not be measured again. `slowdown` is the share to look for, `runs` the runs per trial,
+    `timeout` the seconds of a run. `reference` is the bus bandwidth (GB/s) that a trial has to reach; without it a
+    search takes the fastest trials for it.
     """
 
     pairwise: bool = False
@@ -50,6 +51,7 @@ class NcclOptions:
     preflight: bool = True
     slowdown: float = 0.25
     runs: int = 1
+    known: Mapping[Pair, float] = field(default_factory=dict)
     timeout: float = 600.0
     reference: float | None = None
     baseline: Path | None = None
@@ -252,7 +254,7 @@ def _judge(options: NcclOptions) -> Judge:
 
 def _pairwise(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
     judge = _judge(runner.request.options)
-    pairs = runner.carry_out(measure_pairs([node.vm for node in nodes], judge))
+    pairs = runner.carry_out(measure_pairs([node.vm for node in nodes], judge, runner.request.options.known))
     bad, slow = slow_ends(pairs, judge)
     of = {node.vm: node for node in nodes}
     found = [_slow_vm(of[vm]) for vm in bad]

@@ -6,7 +6,7 @@ N VMs take N - 1 rounds, N rounds where N is odd (as microsoft/superbenchmark's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from types import MappingProxyType
 
 from vsphere_ai.benchmarks.trials import Judge, Search, Trial
 
@@ -25,11 +25,17 @@ def rounds_of_pairs(names: Sequence[str]) -> tuple[tuple[Pair, ...], ...]:
     return tuple(made) if len(names) > 1 else ()
 
 
-def measure_pairs(names: Sequence[str], judge: Judge) -> Search[dict[Pair, float | None]]:
-    """Measure every pair; learns the reference where there is none."""
+def measure_pairs(
+    names: Sequence[str], judge: Judge, known: Mapping[Pair, float] = MappingProxyType({})
+) -> Search[dict[Pair, float | None]]:
+    """Measure every pair that is not `known`; return all of them. Learns the reference where there is none."""
     found: dict[Pair, float | None] = {}
+    values = {frozenset(pair): value for pair, value in known.items()}
     for pairs in rounds_of_pairs(names):
-        trials = {Trial(pair, runs=judge.runs, why="pair"): pair for pair in pairs}
+        found.update((pair, values[frozenset(pair)]) for pair in pairs if frozenset(pair) in values)
+        trials = {Trial(p, runs=judge.runs, why="pair"): p for p in pairs if frozenset(p) not in values}
+        if not trials:
+            continue
         results = yield tuple(trials)
         found.update((pair, results.get(trial)) for trial, pair in trials.items())
     judge.learn(found.values())
@@ -44,14 +50,12 @@ def slow_ends(found: Mapping[Pair, float | None], judge: Judge) -> tuple[tuple[s
     slow = {pair for pair, value in found.items() if judge.is_slow(value)}
     names = sorted({name for pair in found for name in pair})
     of = {name: [pair for pair in found if name in pair] for name in names}
-    bad: tuple[str, ...] = ()
-    for count in range(len(names) - 1):
-        # the fewest VMs without which every pair is fast, each slow with all healthy ones
-        for some in combinations(names, count):
-            rest = {pair for pair in slow if not set(pair) & set(some)}
-            healthy = [n for n in names if n not in some]
-            is_theirs = all(p in slow for n in some for p in of[n] if set(p) & set(healthy))
-            if not rest and is_theirs and len(healthy) > 1:
-                return some, ()
+    # the VMs without which every pair is fast, taken out by how many slow pairs they are in
+    some: set[str] = set()
+    while rest := [pair for pair in slow if not set(pair) & some]:
+        some.add(max(names, key=lambda n: (sum(n in pair for pair in rest), n)))
+    healthy = set(names) - some
+    if len(healthy) > 1 and all(p in slow for n in some for p in of[n] if set(p) & healthy):
+        return tuple(sorted(some)), ()
     bad = tuple(n for n in names if len(of[n]) > 1 and all(p in slow for p in of[n]))
     return bad, tuple(sorted(pair for pair in slow if not set(pair) & set(bad)))

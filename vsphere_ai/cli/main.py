@@ -29,6 +29,7 @@ COMMANDS = {
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "assess": ("vsphere_ai.cli.assess", "Assess the farm against the five pillars of a well-architected workload."),
     "health": ("vsphere_ai.cli.health", "Check whether VMs are fit for training."),
+    "accept": ("vsphere_ai.cli.accept", "Accept a set for hand-over, with a certificate."),
     "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
     "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
     "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),

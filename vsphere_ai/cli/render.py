@@ -13,6 +13,7 @@ from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import format_option, gathering, vcenter_options, width
 from vsphere_ai.cli.render_job import commands as job_commands
 from vsphere_ai.cli.render_netplan import command as netplan
+from vsphere_ai.cli.render_nodes import nhc, prometheus
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
@@ -58,10 +59,12 @@ def _request() -> type[ExportRequest]:
 
 @click.group("render")
 def command() -> None:
-    """Write or check files for other tools: Kubernetes operators, launchers, Slurm; print network files of guests."""
+    """Write or check files for other tools: Kubernetes operators, launchers, Slurm, Prometheus; network files."""
 
 
 command.add_command(netplan)
+command.add_command(nhc)
+command.add_command(prometheus)
 for _each in job_commands():
     command.add_command(_each)
 

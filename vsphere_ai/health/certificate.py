@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -20,6 +20,7 @@ Status = Literal["pass", "warn", "unknown", "fail"]
 RANK: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
 """From the best to the worst."""
 SCHEMA = 1
+MOST_NAMES = 4
 Facts = Mapping[str, Mapping[str, str]]
 """Part (``host:esx01``, ``vm:train-01``, ``gpu:GPU-…``, ``set:train``) -> name of a fact -> its value."""
 
@@ -84,8 +85,19 @@ class Gate:
         absent = [f"no measurement of {name}" for name in self.missing]
         if not self.measurements and not self.missing and not self.error:
             absent = ["nothing was measured"]
-        ranked = sorted(self.measurements, key=lambda m: -RANK.index(m.status))
-        return (*((self.error,) if self.error else ()), *absent, *(m.text for m in ranked if m.status != "pass"))
+        return (*((self.error,) if self.error else ()), *absent, *self._findings())
+
+    def _findings(self) -> Iterator[str]:
+        """Yield what did not pass, the worst first; what several parts have in common once, with their names."""
+        alike: dict[tuple[Status, str, str], list[str]] = {}
+        for each in sorted(self.measurements, key=lambda m: -RANK.index(m.status)):
+            if each.status != "pass":
+                names = alike.setdefault((each.status, each.name, each.text), [])
+                names += [part.partition(":")[2] for part in each.parts[:1]]
+        for (_, name, text), names in alike.items():
+            said = [n for n in names if n not in text]
+            more = f" and {len(said) - MOST_NAMES} more" if len(said) > MOST_NAMES else ""
+            yield f"{name}: {text}" + (f" ({', '.join(said[:MOST_NAMES])}{more})" if said else "")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vsphere_ai.model.assessment import PILLARS, WORST, Assessed, PillarVerdict
 from vsphere_ai.model.text import safe
@@ -130,7 +130,7 @@ def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
     return "\n".join(lines)
 
 
-def assessment_document(found: Sequence[Assessed]) -> list[dict[str, Any]]:
+def assessment_document(found: Sequence[Assessed]) -> list[dict[str, object]]:
     """Return the verdicts as plain values."""
     return [
         {

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
-from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, Status
+from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, Status, saved
 from vsphere_ai.model.text import counted, duration, safe
+from vsphere_ai.planning.document import dumps
 from vsphere_ai.report.layout import cell
 
 CTRF: Mapping[Status, str] = {"pass": "passed", "warn": "passed", "unknown": "other", "fail": "failed"}
 MOST_REASONS = 8
+
+
+def certificate_in(certificate: Certificate, form: str) -> str:
+    """Return a certificate in a form: `text`, `markdown`, `json` (its file), `ctrf` or `junit`."""
+    if form in ("json", "ctrf"):
+        return dumps(saved(certificate) if form == "json" else ctrf(certificate))
+    forms = {"text": certificate_text, "markdown": certificate_markdown, "junit": junit}
+    return forms[form](certificate)
 
 
 def certificate_text(certificate: Certificate) -> str:
@@ -76,7 +85,7 @@ def certificate_markdown(certificate: Certificate) -> str:
     return "\n".join(lines)
 
 
-def ctrf(certificate: Certificate) -> dict[str, Any]:
+def ctrf(certificate: Certificate) -> dict[str, object]:
     """Return a certificate in the Common Test Report Format (https://ctrf.io): a test per measurement.
 
     A gate without what it needs is a failed test of its own. Times are in milliseconds.

@@ -240,6 +240,6 @@ def _given(view: View, vm: Target) -> list[VmDevices]:
     return [state for state in states if isinstance(state, VmDevices)]
 
 
-def has_rdma(device: Mapping[str, Any]) -> bool:
+def has_rdma(device: Mapping[str, object]) -> bool:
     """Return whether a virtual device is a PVRDMA adapter or an SR-IOV network adapter."""
     return device.get("_typeName") in (PVRDMA, "VirtualSriovEthernetCard")

@@ -1,0 +1,184 @@
+"""Acceptance of a set: gates carried out one after the other, and the certificate that comes of them.
+
+The certificate is written after each gate, so that an acceptance that was cut off goes on where it was. What holds is
+not measured again: a gate of the certificate counts as long as it passed and the facts it rests on are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vsphere_ai import __version__
+from vsphere_ai.app.accept_gates import ALWAYS, GATES, Acceptance, AcceptRequest, GateName
+from vsphere_ai.app.events import Emit, Remark, Status, ignore
+from vsphere_ai.app.nodes import NodesRequest, read_nodes
+from vsphere_ai.app.read_estate import read_for
+from vsphere_ai.app.references import load
+from vsphere_ai.app.session import open_session
+from vsphere_ai.compat import assessment
+from vsphere_ai.compat.certified_facts import PATHS, certified_facts
+from vsphere_ai.errors import InputError, UsageError, VsphereAiError
+from vsphere_ai.health.certificate import (
+    Certificate,
+    FactChange,
+    Gate,
+    Measurement,
+    changes_since,
+    opened,
+    renewed,
+    saved,
+    void,
+    without_void,
+)
+from vsphere_ai.model.assessment import Records
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.view import View
+from vsphere_ai.planning.observing import evaluate_with, observe
+from vsphere_ai.resources import kinds
+
+Facts = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class AcceptResult:
+    """The certificate; `kept` are the gates of which an earlier one counted as a whole."""
+
+    certificate: Certificate
+    kept: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every gate passed or only warns, else 1."""
+        return int(self.certificate.status not in ("pass", "warn"))
+
+
+@dataclass(frozen=True)
+class CertificateState:
+    """A certificate, the facts that changed since, and the tests that have to be taken again, with their gates."""
+
+    certificate: Certificate
+    changes: tuple[FactChange, ...]
+    tests: tuple[tuple[str, Measurement], ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 while it holds and passed, 2 when facts changed, 1 when it never passed."""
+        if self.changes:
+            return 2
+        return int(self.certificate.status not in ("pass", "warn"))
+
+
+def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
+    """Carry out the gates of an acceptance and write the certificate. Changes nothing in vCenter or on hosts.
+
+    `UsageError` for a set that is not there, or a file that is no certificate; `InputError` for a wrong playbook.
+    """
+    before = None if request.again or not request.certificate.exists() else read_certificate(request.certificate)
+    found = _acceptance(request, emit)
+    facts = found.facts
+    known = {g.name: g for g in before.gates} if before else {}
+    valid = {g.name: g for g in without_void(before, changes_since(before, facts)).gates} if before else {}
+    found = replace(found, valid=valid)
+    made = Certificate(found.vcenter, found.set, f"vsphere-ai {__version__}", _now(), (), facts, _checksums(request))
+    kept = []
+    for name in request.gates:
+        old = valid.get(name)
+        if old and old == known.get(name) and old.status in ("pass", "warn") and name not in ALWAYS:
+            kept.append(name)
+            gate = old
+        else:
+            gate = _carried_out(name, found, emit)
+            gate = renewed(old, gate) if old else gate
+        made = replace(made, gates=(*made.gates, gate), issued=_now())
+        _write(made, request.certificate)
+    return AcceptResult(made, tuple(kept))
+
+
+def check_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:
+    """Compare a certificate with the farm as it is: which facts changed, and which tests that takes away."""
+    made = read_certificate(request.certificate)
+    changes = changes_since(made, _acceptance(request, emit).facts)
+    tests = tuple((gate.name, m) for gate in made.gates for m in void(gate, changes))
+    return CertificateState(made, changes, tests)
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Return the certificate of a file; `UsageError` when there is none, or when it was edited."""
+    try:
+        return opened(json.loads(path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {error}", "give the file of a certificate", rule="usage.no-file"
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"{path}: {error}", "take the acceptance again with another file", rule="usage.certificate"
+        ) from None
+
+
+def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
+    """Read the nodes of the set and the facts that a certificate rests on."""
+    playbook = load(request.playbook, request.estate, emit)
+    with open_session(request.estate, playbook, emit) as session:
+        names = [p.wanted.name for p in session.set_plays(playbook)]
+        if not request.set and len(names) > 1:
+            raise UsageError(
+                f"the playbook makes {', '.join(names)}", "name one of them with --set", rule="usage.no-set"
+            )
+        chosen = request.set or next(iter(names), "")
+        found = read_nodes(
+            session, NodesRequest(playbook=request.playbook, set=chosen, estate=request.estate), playbook
+        )
+        session.more_paths = PATHS
+        estate = read_for(session, playbook)
+
+        def certified(estate: Estate) -> Facts:
+            view = View(estate, observe(estate, kinds()))
+            farm = assessment.farm_of(view, Records(_now().date()), frozenset())
+            return certified_facts(farm, found.nodes)
+
+        facts = evaluate_with(kinds(), estate, certified)[0]
+        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
+
+
+def _carried_out(name: GateName, found: Acceptance, emit: Emit) -> Gate:
+    """Carry out a gate; one that ends with an error has failed, with its message."""
+    emit(Status(f"acceptance: {name}"))
+    began = time.monotonic()
+    try:
+        gate = GATES[name](found, emit)
+    except InputError:
+        raise
+    except VsphereAiError as error:
+        emit(Remark("accept.gate", f"{name}: {error.message}"))
+        gate = Gate(name, error=error.message)
+    return replace(gate, seconds=time.monotonic() - began)
+
+
+def _checksums(request: AcceptRequest) -> Mapping[str, str]:
+    files = (request.playbook, request.attestations, request.profile, request.baseline)
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p and p.is_file()}
+
+
+def _write(made: Certificate, path: Path) -> None:
+    """Write the certificate whole or not at all; only its owner can read it."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(saved(made), file, indent=2)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

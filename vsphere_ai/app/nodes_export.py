@@ -1,0 +1,89 @@
+"""Files for tools that watch nodes: node health check of Slurm sites, alert rules of Prometheus; written or checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import Mark
+from vsphere_ai.health import nhc, prometheus
+from vsphere_ai.language.document import Faults, excerpt, load, require, text_of
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.nodes import Node
+
+Form = Literal["nhc", "prometheus"]
+YAML = (".yml", ".yaml")
+
+
+@dataclass(frozen=True)
+class NodesExportRequest:
+    """What is written for the VMs of a playbook's set (`set`, where it makes several), or of patterns.
+
+    `what` holds the playbook's file, or the patterns.
+    """
+
+    form: Form
+    what: Sequence[str]
+    set: str = ""
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+def export_nodes(request: NodesExportRequest, emit: Emit = ignore) -> str:
+    """Return the file for nodes. Changes nothing. `UsageError` where no VM is meant."""
+    found = list_nodes(_wanted(request), emit)
+    name = request.set or " ".join(request.what)
+    if request.form == "nhc":
+        return nhc.written(found.nodes, {n.vm: _size(found, n) for n in found.nodes}, name)
+    return yaml.safe_dump(prometheus.rule_file(found.nodes, name), sort_keys=False, width=100)
+
+
+def check_node_files(form: Form, files: Sequence[Path]) -> int:
+    """Return how many checks or rules files of a form have.
+
+    `InputError` with every fault and its place; `UsageError` for a file that is not there.
+    """
+    faults, count = Faults(), 0
+    for path in files:
+        require(path, "file")
+        count += _nhc(path, faults) if form == "nhc" else _prometheus(path, faults)
+    faults.raise_any()
+    return count
+
+
+def _wanted(request: NodesExportRequest) -> NodesRequest:
+    first = Path(request.what[0])
+    if len(request.what) == 1 and first.suffix in YAML:
+        return NodesRequest(playbook=first, set=request.set, estate=request.estate)
+    return NodesRequest(vms=tuple(request.what), estate=request.estate)
+
+
+def _size(found: NodesResult, node: Node) -> nhc.Size:
+    facts = found.estate.get(node.ref) or Facts(node.ref)
+    cpus = int(facts.get("config.hardware.numCPU") or 0)
+    cores = int(facts.get("config.hardware.numCoresPerSocket") or 0) or 1
+    return nhc.Size(max(1, cpus // cores), cpus, int(facts.get("config.hardware.memoryMB") or 0) // 1024)
+
+
+def _nhc(path: Path, faults: Faults) -> int:
+    text = text_of(path)
+    lines, wrong = nhc.read(text)
+    for fault in wrong:
+        mark = Mark(str(path), fault.line, fault.column)
+        faults.add(mark, fault.message, fault.help, excerpt=excerpt(text, mark))
+    return sum(bool(line.check) for line in lines)
+
+
+def _prometheus(path: Path, faults: Faults) -> int:
+    document = load(path, faults)
+    for fault in prometheus.faults(document.data):
+        document.refuse(faults, fault.path, fault.message, fault.help)
+    faults.raise_any()
+    groups = document.data.get("groups", ()) if isinstance(document.data, dict) else ()
+    return sum(len(group["rules"]) for group in groups)  # without a fault, every group has rules

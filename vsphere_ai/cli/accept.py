@@ -1,0 +1,61 @@
+"""`vsphere-ai accept`: the gates of a hand-over, and the certificate that comes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import FILE, format_option, gathering, run_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import AcceptRequest
+
+
+def _request() -> type[AcceptRequest]:
+    from vsphere_ai.app.accept_gates import AcceptRequest
+
+    return AcceptRequest
+
+
+_options = gathering(
+    "request",
+    _request,
+    click.argument("playbook", type=FILE),
+    click.option("-o", "--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
+    click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+    click.option("--attest", "attestations", type=FILE, help="Answers to what no software can see."),
+    click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
+    click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),
+    click.option("--again", is_flag=True, help="Measure everything again."),
+)
+
+
+@click.command("accept")
+@run_options
+@_options
+@click.option("--check", is_flag=True, help="Only compare the facts of the certificate with the farm.")
+@format_option("text", "json", "markdown", "ctrf", "junit")
+def command(request: AcceptRequest, check: bool, form: str) -> int:
+    """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
+
+    Exits 0 when every gate passed or only warns, 1 when one did not; with --check 2 when facts have changed.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.certificate_text import certificate_in, changes_text
+    from vsphere_ai.report.json_text import json_text
+
+    if check:
+        state = app.check_certificate(request, show_event)
+        tests = [(gate, test.name, test.parts) for gate, test in state.tests]
+        shown = (
+            json_text(changes=state.changes, tests=tests)
+            if form == "json"
+            else changes_text(state.certificate, state.changes, state.tests)
+        )
+        click.echo(shown)
+        return state.exit_code
+    result = app.accept(request, show_event)
+    click.echo(certificate_in(result.certificate, form))
+    return result.exit_code
