@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 85,
+    "Any in signatures of functions": 82,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98,
-    "lines of the product": 46_619,
+    "lines of the product": 46_737,
     "arrows between rooms": 110,
     "floors": 9,
 }
