@@ -43,7 +43,7 @@ def test_the_four_modes_and_three_devices_have_sources_and_name_kinds_that_there
     assert all(part["kind"].split()[0] in kinds() for part in parts() if "kind" in part)
 
 
-@pytest.mark.parametrize(("name", "help"), [("rdma-option", "did you mean"), ("x", "there are: rdma-options")])
+@pytest.mark.parametrize(("name", "help"), [("rdma-option", "did you mean"), ("x", "there are: busbw, rdma-options")])
 def test_an_unknown_topic_is_refused_with_what_there_is(name, help):
     with pytest.raises(UsageError) as refused:
         explain(name)

@@ -202,7 +202,7 @@ def _wrong_mask(mask: str) -> str:
 
 
 def matches(mask: str, host: str) -> bool:
-    """Return whether a host mask means a host; ``!`` in front turns it round. A wrong mask means none."""
+    """Return whether a host mask means a host; ``!`` in front negates it. A wrong mask means none."""
     if mask.startswith("!"):
         return not matches(mask[1:], host)
     if _wrong_mask(mask):
