@@ -242,3 +242,18 @@ def test_more_vms_than_blocks_of_rails_are_refused(farm):
     assert {p["rule"] for p in found["problems"]} == {"addresses.no-room"}
     farm.apply(play("train-[01:04]", cards=(card,)))
     assert set(held(farm).values()) == {f"172.16.9.{n}" for n in (2, 34, 66, 98)}
+
+
+def test_mac_addresses_begin_as_the_play_says_and_stay(farm):
+    text = play("train-[01:02]", nics=2, mac_prefix='"00:50:56:1A"')
+    planned = farm("plan", farm.cli.file(text))
+    for own in ("00:50:56:1a:00:00", "00:50:56:1a:00:01", "00:50:56:1a:00:10"):
+        assert own in planned
+    farm.apply(text)
+    vm = farm.client.vm("train-02")
+    cards = {d.macAddress for d in vm.config.hardware.device if isinstance(d, vim.vm.device.VirtualEthernetCard)}
+    assert {f"00:50:56:1a:00:1{n}" for n in range(len(cards))} == cards
+    # those that are there keep theirs
+    farm("plan", farm.cli.file(play("train-[01:02]", nics=2, mac_prefix='"00:50:56:2B"')), "--detailed-exitcode")
+    farm.cli("plan", farm.cli.file(play("train-[01:02]", nics=2, mac_prefix='"00:50:56:40"')), "-i", farm.inventory)
+    assert "mac_prefix" in farm.cli.err

@@ -15,6 +15,7 @@ from vsphere_ai.model.vm_sets import (
     instance_uuid,
     is_planned_ref,
     mac_address,
+    mac_of,
     mark_of,
     planned_ref,
 )
@@ -53,6 +54,19 @@ def test_mac_addresses_lie_in_the_range_for_those_given_by_hand(name, index, nic
     parts = [int(part, 16) for part in mac_address("vcenter", name, index, nic).split(":")]
     assert parts[:3] == [0x00, 0x50, 0x56]
     assert parts[3] <= 0x3F
+
+
+def test_no_two_nics_of_a_set_have_one_address_behind_a_prefix():
+    found = {mac_of("00:50:56:3F", index, position) for index in range(1, 4097) for position in range(16)}
+    assert len(found) == 4096 * 16
+    assert min(found) == "00:50:56:3f:00:00"
+    assert max(found) == "00:50:56:3f:ff:ff"
+
+
+@pytest.mark.parametrize(("index", "position"), [(0, 0), (4097, 0), (1, 16), (1, -1)])
+def test_beyond_a_prefix_there_is_no_address(index, position):
+    with pytest.raises(ValueError, match="no address"):
+        mac_of("00:50:56:12", index, position)
 
 
 def test_mac_addresses_and_identities_stay_over_versions_of_the_tool():

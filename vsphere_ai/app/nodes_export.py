@@ -10,7 +10,7 @@ from typing import Literal
 import yaml
 
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes
+from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes, meant
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Mark
 from vsphere_ai.health import nhc, prometheus
@@ -19,7 +19,6 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.nodes import Node
 
 Form = Literal["nhc", "prometheus"]
-YAML = (".yml", ".yaml")
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,8 @@ def check_node_files(form: Form, files: Sequence[Path]) -> int:
 
 
 def _wanted(request: NodesExportRequest) -> NodesRequest:
-    first = Path(request.what[0])
-    if len(request.what) == 1 and first.suffix in YAML:
-        return NodesRequest(playbook=first, set=request.set, estate=request.estate)
+    if len(request.what) == 1:
+        return meant(request.what[0], request.estate, set=request.set)
     return NodesRequest(vms=tuple(request.what), estate=request.estate)
 
 

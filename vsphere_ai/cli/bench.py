@@ -80,11 +80,19 @@ def _options() -> type[NcclOptions]:
 
 
 _NODES = (
-    click.argument("vms", nargs=-1, metavar="[VM]..."),
-    click.option("-f", "--playbook", type=FILE, help="The VMs of the sets of this playbook."),
-    click.option("--set", default="", metavar="NAME", help="Of this set only."),
+    click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
+    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
     click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
 )
+
+
+def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
+    """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
+    from vsphere_ai.app import meant
+
+    if len(nodes.vms) == 1:
+        return meant(nodes.vms[0], estate, set=nodes.set, nic=nodes.nic)
+    return replace(nodes, estate=estate)
 
 
 @command.command("nccl")
@@ -131,7 +139,7 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
     """
     from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
 
-    result = bench_nccl(NcclRequest(replace(nodes, estate=estate), test, options), _without_lines(form))
+    result = bench_nccl(NcclRequest(_meant(nodes, estate), test, options), _without_lines(form))
     _show_nccl(result, form)
     return result.exit_code
 
@@ -172,7 +180,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
     from vsphere_ai.report.benchmark_text import rails_text
     from vsphere_ai.report.json_text import json_text
 
-    result = bench_rdma(RdmaRequest(replace(nodes, estate=estate), iterations), _without_lines(form))
+    result = bench_rdma(RdmaRequest(_meant(nodes, estate), iterations), _without_lines(form))
     if form == "json":
         passed = not result.exit_code
         click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))

@@ -278,3 +278,15 @@ def mac_address(vcenter: str, name: str, index: int, nic: str) -> str:
     digest = hashlib.sha256(f"{vcenter}/{name}/{index}/{nic}".encode()).digest()
     number = int.from_bytes(digest[:8], "big") % _MAC_NUMBERS
     return ":".join(f"{byte:02x}" for byte in (0x00, 0x50, 0x56, number >> 16, number >> 8 & 0xFF, number & 0xFF))
+
+
+def mac_of(prefix: str, index: int, position: int) -> str:
+    """Return the MAC address of a NIC behind four bytes that a play gives: ``00:50:56:12`` and two more.
+
+    The last two bytes are twelve bits of the member's index (1 to 4096) and four of the NIC's position (0 to 15), so
+    that no two NICs of a set have one address. ValueError beyond that.
+    """
+    if not 1 <= index <= 4096 or not 0 <= position <= 15:
+        raise ValueError(f"no address behind {prefix} for NIC {position} of number {index}")
+    number = (index - 1) << 4 | position
+    return f"{prefix.lower()}:{number >> 8:02x}:{number & 0xFF:02x}"

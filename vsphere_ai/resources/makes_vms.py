@@ -63,6 +63,7 @@ class WantedSet:
     memory_mb: int | None = None
     datastores: tuple[str, ...] = ()
     """Datastores of disks that are added."""
+    mac_prefix: str = ""
     guest_id: str = ""
     placement: WantedPlacement = field(default_factory=WantedPlacement)
     reserves_memory: bool = False

@@ -16,13 +16,13 @@ from vsphere_ai.model.vm_sets import (
     Member,
     MemberNic,
     is_planned_ref,
-    mac_address,
     mark_of,
     members_of,
 )
 from vsphere_ai.sets.adoption import own_nics
 from vsphere_ai.sets.datastores import with_datastores
 from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
+from vsphere_ai.sets.mac_clashes import planned_mac
 from vsphere_ai.sets.members import Found, SetPlay, find
 from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
@@ -149,7 +149,7 @@ def _placed(found: Found, estate: Estate) -> Found:
 def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estate) -> Member:
     own, macs = [], _macs(found, member, estate)
     for nic in found.play.wanted.nics:
-        mac = macs.get(nic.name) or mac_address(estate.about.instance, member.set, member.index, nic.name)
+        mac = macs.get(nic.name) or planned_mac(found.play.wanted, member.index, nic.name, estate.about.instance)
         known = addresses.nics.get((member.set, member.index, nic.name)) or MemberNic(nic.name, mac)
         own.append(replace(known, mac=mac))
     faults = addresses.faults.get((member.set, member.index), ()) if not member.leaving else ()
@@ -157,9 +157,9 @@ def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estat
 
 
 def _macs(found: Found, member: Member, estate: Estate) -> Mapping[str, str]:
-    """Return the MAC addresses of a member that was not made for the set: it keeps those that it has."""
+    """Return the MAC addresses of a member that is there: it keeps those of its mark, or those that it has."""
     facts = estate.get(found.real.get(member.ref, ""))
     mark = mark_of(facts) if facts is not None else None
     if mark is not None:
-        return {n.name: n.mac for n in mark.nics} if mark.adopted else {}
+        return {n.name: n.mac for n in mark.nics}
     return own_nics(found.play.wanted, facts, estate) if facts is not None and member.adopting else {}

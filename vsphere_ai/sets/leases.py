@@ -17,9 +17,9 @@ from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
-from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic, mac_address
+from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic
 from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
-from vsphere_ai.sets.mac_clashes import mac_faults
+from vsphere_ai.sets.mac_clashes import mac_faults, planned_mac
 from vsphere_ai.sets.members import Found
 
 RELEASED_NOW = -1
@@ -190,7 +190,7 @@ def _nics(
                     (member.set, member.index, nic.name),
                     MemberNic(
                         nic.name,
-                        mac_address(estate.about.instance, member.set, member.index, nic.name),
+                        planned_mac(one.play.wanted, member.index, nic.name, estate.about.instance),
                         tuple(f"{each.address}/{each.prefix}" for each in own),
                         tuple(each.gateway for each in own if each.gateway),
                         tuple(route for each in own for route in each.routes),

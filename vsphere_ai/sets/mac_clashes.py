@@ -7,11 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from vsphere_ai.addresses.holding import RESERVED, Ledger
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import objects
-from vsphere_ai.model.vm_sets import Fault, MemberNic, mac_address
+from vsphere_ai.model.vm_sets import Fault, MemberNic, mac_address, mac_of
+from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.sets.members import Found
 
+OTHERWISE = "give the NIC another name, or the set another mac_prefix: the address follows from them"
 Key = tuple[str, int, str]
 """Set, number of the VM, name of the NIC: what a MAC address follows from."""
+
+
+def planned_mac(wanted: WantedSet, index: int, nic: str, vcenter: str) -> str:
+    """Return the MAC address that a NIC of a new member gets: behind the prefix of its play, else computed."""
+    if wanted.mac_prefix:
+        return mac_of(wanted.mac_prefix, index, [n.name for n in wanted.nics].index(nic))
+    return mac_address(vcenter, wanted.name, index, nic)
 
 
 def mac_faults(
@@ -33,7 +42,7 @@ def mac_faults(
         key = wanted.get(mac)
         if key is not None and key[:2] != number[:2]:
             message = f"{key[2]}: its MAC address {mac} is that of {who}"
-            yield key[:2], Fault("mac-taken", message, "give the NIC another name: the address follows from it")
+            yield key[:2], Fault("mac-taken", message, OTHERWISE)
 
 
 def _of_sets(nics: Mapping[Key, MemberNic], ledger: Ledger, vcenter: str) -> Iterator[tuple[str, str, tuple[str, int]]]:

@@ -97,6 +97,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             cpus=self.cpus,
             memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
             datastores=tuple(dict.fromkeys(d.datastore for d in self.disks or () if d.datastore)),
+            mac_prefix=self.mac_prefix or "",
             guest_id=self.guest_id or "",
             placement=wanted_placement(self.placement),
             reserves_memory=any(n.type in ethernet.COLD for n in self.nics or ()),

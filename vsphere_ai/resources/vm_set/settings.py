@@ -18,8 +18,9 @@ IN_THE_CLONE = ("vmxnet3",)
 """Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
 MOST_NICS = 10
 """Virtual NICs of a VM (vSphere configuration maximums)."""
-ONCE = tuple(
-    ["snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "customize", "users", "placement"]
+ONCE = (
+    *("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore"),
+    *("nics", "mac_prefix", "customize", "users", "placement"),
 )
 """Fields that only count when a VM is made."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
@@ -206,6 +207,11 @@ class VmSetFields(State):
     memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
     disk_gb: int | None = setting("Size of the first disk in GB; it only grows.", ge=1, le=63_488)
     disks: tuple[SetDisk, ...] | None = setting("Sizes of further disks of the template, and disks that are added.")
+    mac_prefix: str | None = setting(
+        "First four bytes of the MAC addresses, within `00:50:56:00` to `00:50:56:3f`; where it is left out, addresses "
+        "follow from vCenter, set, number and NIC.",
+        pattern=r"^00:50:56:[0-3][0-9a-fA-F]$",
+    )
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     customize: Literal["cloud_init", "linux_prep"] | None = setting(
