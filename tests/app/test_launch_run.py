@@ -209,7 +209,8 @@ def test_a_process_that_a_gpu_still_lists_is_left(two):
     two.nvidia_smi("trn-02", SMI.format(folder=two.folder))
     job = Jobs(two, WAITING).start()
     job.until_running()
-    of_node = job.status().found["trn-02"].pids
+    # a process of a moment, such as a shell of the guest, is in one of two looks only
+    of_node = sorted(set(job.status().found["trn-02"].pids) & set(job.status().found["trn-02"].pids))
     (two.folder / "pids").write_text(f"{of_node[0]}\n1\n")  # the other one is not of this run
     found = stop_run(job.request)
     assert found.found["trn-02"].left == (of_node[0],)
