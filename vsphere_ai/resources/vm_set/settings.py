@@ -208,9 +208,7 @@ class VmSetFields(State):
     disk_gb: int | None = setting("Size of the first disk in GB; it only grows.", ge=1, le=63_488)
     disks: tuple[SetDisk, ...] | None = setting("Sizes of further disks of the template, and disks that are added.")
     mac_prefix: str | None = setting(
-        "First four bytes of the MAC addresses, within `00:50:56:00` to `00:50:56:3f`; where it is left out, addresses "
-        "follow from vCenter, set, number and NIC.",
-        pattern=r"^00:50:56:[0-3][0-9a-fA-F]$",
+        "First four bytes of MAC addresses, `00:50:56:00` to `00:50:56:3f`.", pattern=r"^00:50:56:[0-3][0-9a-fA-F]$"
     )
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
