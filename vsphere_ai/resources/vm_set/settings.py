@@ -213,8 +213,7 @@ class VmSetFields(State):
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     customize: Literal["cloud_init", "linux_prep"] | None = setting(
-        "How the guest gets its name and addresses: by cloud-init, which is what it means where it is left out, or by "
-        "a customization specification of vCenter, for images without cloud-init."
+        "How guests get name and addresses: cloud-init, if left out, or vCenter, for images without cloud-init."
     )
     users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
     placement: SetPlacement | None = setting("Rules of DRS for the VMs.")
