@@ -36,7 +36,7 @@ class Jobs:
         self.run = ""
 
     def start(self):
-        self.run = start_job(LaunchRequest(self.path, self.mode, self.estate)).run
+        self.run = start_job(LaunchRequest(self.path, self.mode, self.estate, preflight=False)).run
         return self
 
     @property
@@ -223,7 +223,7 @@ def test_a_second_run_of_the_job_finds_the_port_in_use(two):
     job = Jobs(two, WAITING).start()
     job.until_running()
     with refused(StepFailed, "launch.start", "trn-01"):
-        start_job(LaunchRequest(job.path, "env", job.estate))
+        start_job(LaunchRequest(job.path, "env", job.estate, preflight=False))
     assert len(job.rank_pids()) == 4
     stop_run(job.request)
     assert gone(job.run, 0)

@@ -130,7 +130,7 @@ def test_the_command_prints_a_line_per_trial_and_a_verdict(bench, cli):
 def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli, monkeypatch):
     estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")
     nodes = NodesRequest(("trn-0[1234]",), estate=estate)
-    monkeypatch.setattr(benchmark_rdma, "checked", lambda read, *_: tuple(map(with_device, read.nodes)))
+    monkeypatch.setattr(benchmark_rdma, "checked", lambda given, *_, **__: tuple(map(with_device, given[0])))
     healthy = bench_rdma(RdmaRequest(nodes))
     assert (healthy.exit_code, len(healthy.rates), healthy.found) == (0, 4, ())
     bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})

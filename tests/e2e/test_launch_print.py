@@ -17,9 +17,15 @@ script: /shared/train.py
 
 @pytest.fixture
 def sets(cli, make_lab, monkeypatch):
-    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(make_lab(FARM).directory))
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     inventory = cli.file(INVENTORY, "inventory.yml")
-    return lambda command, *more: cli(command, *more, "-i", inventory)
+
+    def run(command, *more):
+        return cli(command, *more, "-i", inventory)
+
+    run.lab = lab
+    return run
 
 
 def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
@@ -41,6 +47,20 @@ def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
     other = cli.file((JOB % "train.yml").replace("set: train", "set: train, nic: storage"), "other.yml")
     assert sets("launch", "torchrun", "-f", other, "--print", "--format", "json") == 0
     assert [n["address"] for n in json.loads(cli.out)["nodes"]] == [f"10.30.0.{n}" for n in range(11, 15)]
+
+
+@pytest.mark.parametrize(
+    ("defect", "words"),
+    [({"kind": "gpu-missing", "vm": "train-03"}, "train-03"), ({"kind": "gpu-busy", "vm": "train-02"}, "train-02")],
+)
+def test_nothing_is_started_where_a_guest_is_not_fit(sets, cli, defect, words):
+    assert sets("apply", cli.file(FULL, "train.yml"), "--yes") == 0
+    job = cli.file(JOB % "train.yml", "job.yml")
+    sets.lab.set_defects(defect)
+    assert sets("launch", "env", "-f", job) == 1
+    assert "refused" in cli.err
+    assert words in cli.err
+    assert "starting" not in cli.err
 
 
 @pytest.mark.parametrize("words", ["set: trian", "set: train, nic: mgtm"])

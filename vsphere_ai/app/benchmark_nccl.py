@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 
 from vsphere_ai.app.benchmark_history import record
-from vsphere_ai.app.benchmark_nodes import checked
 from vsphere_ai.app.benchmark_parse import baseline_of
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
+from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
@@ -107,7 +107,10 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
-    nodes = checked(read, settings, Wanted(request.test.gpus or 0), emit) if request.options.preflight else read.nodes
+    nodes = read.nodes
+    if request.options.preflight:
+        wanted = Wanted(request.test.gpus or 0)
+        nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
     shells, failed = open_guests(nodes, settings)
     try:
         for error in failed.values():

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from vsphere_ai.app.benchmark_nodes import checked
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.checks import Check, is_passed
@@ -65,7 +65,7 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
-    nodes = checked(read, settings, Wanted(gpus=False), emit)
+    nodes = checked((read.nodes, read.states), settings, Wanted(gpus=False), emit, rule="bench.preflight")
     rails = [_name(rail) for rail in nodes[0].rails if rail.rdma_device]
     if len(nodes) < 2 or not rails:
         raise UsageError("two VMs with RDMA devices are needed", "name more VMs, or look at their adapters")

@@ -32,7 +32,7 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     What is written is read back by the rules of `check_job_export`; a finding is an error of this tool.
     """
     job = load_job(request.job)
-    plan = Plan(job, job_nodes(job, request.job, request.estate, emit), job.training_job)
+    plan = Plan(job, job_nodes(job, request.job, request.estate, emit)[0], job.training_job)
     export = EXPORTS[request.format]
     text = export.write(plan)
     for each in export.check(text):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes
+from vsphere_ai.app.nodes_checked import Nodes
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Diagnostic, InputError, Refused
 from vsphere_ai.language.document import Faults, load, require
@@ -27,6 +28,8 @@ class LaunchRequest:
     job: Path
     mode: Mode
     estate: EstateRequest = field(default_factory=EstateRequest)
+    preflight: bool = True
+    """Guests are asked first, and nothing starts where something stands against it."""
 
 
 def load_job(path: Path) -> TrainingJob:
@@ -41,14 +44,17 @@ def load_job(path: Path) -> TrainingJob:
     return job
 
 
-def job_nodes(job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore) -> tuple[Node, ...]:
-    """Return the nodes of a job that was read from `path`: the VMs of its set, or those that it lists."""
+def job_nodes(job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore) -> Nodes:
+    """Return the nodes of a job that was read from `path`: the VMs of its set, or those that it lists.
+
+    With them come the states that vCenter shows of the VMs of a set.
+    """
     if isinstance(job.nodes, SetNodes):
         wanted = NodesRequest((), path.parent / job.nodes.playbook, job.nodes.set, job.nodes.nic, estate)
         found = list_nodes(wanted, emit)
         _require_usable(found, job.nodes.set)
-        return found.nodes
-    return tuple(map(_own, job.nodes))
+        return found.nodes, found.states
+    return tuple(map(_own, job.nodes)), {}
 
 
 def _require_usable(found: NodesResult, name: str) -> None:
@@ -72,7 +78,7 @@ def _require_usable(found: NodesResult, name: str) -> None:
 def planned_launch(request: LaunchRequest, emit: Emit = ignore) -> Launch:
     """Return what a job would run on each of its nodes. Reads vCenter for a set; connects to no guest."""
     job = load_job(request.job)
-    nodes = job_nodes(job, request.job, request.estate, emit)
+    nodes, _ = job_nodes(job, request.job, request.estate, emit)
     return launch(job, request.mode, nodes, job.training_job)
 
 

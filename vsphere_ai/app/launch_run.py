@@ -16,9 +16,11 @@ from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_ru
 from vsphere_ai.app.launch_mesh import Mesh, make_mesh
 from vsphere_ai.app.launch_node import ARGV, program
 from vsphere_ai.app.nodes import guest_settings
+from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
+from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
@@ -47,12 +49,14 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     `Unreachable` or `Denied` for a guest that cannot be reached, `StepFailed` for one on which it does not start.
     """
     job = load_job(request.job)
-    nodes = job_nodes(job, request.job, request.estate, emit)
+    nodes, states = job_nodes(job, request.job, request.estate, emit)
+    settings = guest_settings(find_inventory(request.estate.inventory))
+    if request.preflight:
+        nodes = checked((nodes, states), settings, _wanted(job, nodes), emit, rule="launch.preflight")
     run = new_run(job)
     made = launch(job, request.mode, nodes, run)
     again = job.resumed()
     resumed = launch(again, request.mode, nodes, run) if again is not None else None
-    settings = guest_settings(find_inventory(request.estate.inventory))
     shells = _opened(nodes, settings)
     try:
         emit(Status(f"starting {run}"))
@@ -67,6 +71,13 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
         return RunResult(run, nodes, _on_all(shells, lambda shell: _status(shell, run)))
     finally:
         _close(shells)
+
+
+def _wanted(job: TrainingJob, nodes: Sequence[Node]) -> Wanted:
+    """Return what the guests of a job are asked for."""
+    count = job.processes_per_node if isinstance(job.processes_per_node, int) else 0
+    shared = (str(job.checkpoint.dir),) if job.checkpoint else ()
+    return Wanted(count, job.port, shared, gpus=any(node.gpus for node in nodes))
 
 
 def run_status(request: RunRequest, emit: Emit = ignore) -> RunResult:
@@ -116,7 +127,7 @@ def _reached(request: RunRequest, emit: Emit) -> tuple[TrainingJob, tuple[Node, 
     job = load_job(request.job)
     if request.run and not request.run.startswith(f"{job.training_job}-"):
         raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
-    nodes = job_nodes(job, request.job, request.estate, emit)
+    nodes, _ = job_nodes(job, request.job, request.estate, emit)
     return job, nodes, _opened(nodes, guest_settings(find_inventory(request.estate.inventory)))
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
 from vsphere_ai.errors import VsphereAiError
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import EstateRequest
-    from vsphere_ai.training.job import Mode
+    from vsphere_ai.app import EstateRequest, LaunchRequest
     from vsphere_ai.training.run import RunResult
 
 MODES = {
@@ -59,14 +58,27 @@ def command() -> None:
 _JOB = click.option("-f", "--job", type=FILE, required=True, help="The job.")
 
 
+def _request() -> type[LaunchRequest]:
+    from vsphere_ai.app import LaunchRequest
+
+    return LaunchRequest
+
+
 @command.command(MODE)
-@click.argument("mode", type=click.Choice(tuple(MODES)), metavar="")
-@_JOB
 @click.option("--print", "what", flag_value="print", help="Print the commands of every node; connect to no guest.")
 @click.option("--wait", "what", flag_value="wait", help="Wait until the run has ended.")
 @vcenter_options
+@gathering(
+    "request",
+    _request,
+    click.argument("mode", type=click.Choice(tuple(MODES)), metavar=""),
+    _JOB,
+    click.option(
+        "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
+    ),
+)
 @format_option()
-def launch_mode(mode: Mode, job: Path, what: str | None, form: str, estate: EstateRequest) -> int:
+def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
     """Launch a job on the VMs of the set that it names.
 
     The nodes are looked up now, and refused where a VM is not as its playbook says. Processes are started over SSH and
@@ -77,14 +89,13 @@ def launch_mode(mode: Mode, job: Path, what: str | None, form: str, estate: Esta
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.launch_text import launch_document, launch_text
 
-    request = app.LaunchRequest(job, mode, estate)
     if what == "print":
         made = app.planned_launch(request, show_event)
         click.echo(json_text(**launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
         return 0
     found = app.start_job(request, show_event)
     if what == "wait":
-        found = app.wait_for_run(app.RunRequest(job, found.run, estate), show_event)
+        found = app.wait_for_run(app.RunRequest(request.job, found.run, request.estate), show_event)
     return _show(found, form)
 
 
