@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98,
-    "lines of the product": 46_737,
+    "lines of the product": 44_787,
     "arrows between rooms": 110,
     "floors": 9,
 }
@@ -91,6 +91,16 @@ LATER = (
     "cli.health",
     "cli.assess",
     "cli.accept",
+    "security.password_hash",
+    "cli.adopt",
+    "app.guest_passwords",
+    "app.adopt_vms",
+    "report.assessment_text",
+    "language.attestation",
+    "model.assessment",
+    "compat.certified_facts",
+    "compat.assessment",
+    "compat.pillars",
     "report.certificate_text",
 )
 """Functions that came after the ceiling of lines."""
