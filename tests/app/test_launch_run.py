@@ -219,6 +219,18 @@ def test_a_process_that_a_gpu_still_lists_is_left(two):
     assert gone(job.run, 0)
 
 
+@pytest.mark.parametrize(("code", "unsure"), [(15, True), (255, True), (9, False), (12, False)])
+def test_a_gpu_that_does_not_say_what_it_does_is_no_proof(two, code, unsure):
+    two.nvidia_smi("trn-02", f"exit {code}\n")
+    job = Jobs(two, WAITING).start()
+    job.until_running()
+    found = stop_run(job.request)
+    assert found.found["trn-02"].unsure is unsure
+    assert (found.exit_code, found.head.outcome) == ((1, "failed") if unsure else (0, "stopped"))
+    assert ("nvidia-smi does not answer" in found.head.reason) is unsure
+    assert gone(job.run, 0)
+
+
 def test_a_second_run_of_the_job_finds_the_port_in_use(two):
     job = Jobs(two, WAITING).start()
     job.until_running()

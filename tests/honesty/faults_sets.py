@@ -200,7 +200,7 @@ def _shrinks(case, rng):
     return play and play["vms"]
 
 
-@fault("a VM of a set that nobody may delete", always, of_sets=True)
+@fault("a VM of a set that the account may not delete", always, of_sets=True)
 def _undeletable(case, rng):
     play = sets.shrinking(case, rng)
     if play is None:

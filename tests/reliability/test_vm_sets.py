@@ -42,6 +42,7 @@ class Sets(World):
             self.points[what] = record.read_text(encoding="utf-8").splitlines()
             self.done[what] = self.effects() - before
             self.judge(playbook, NAMES[what], ended.text)
+        assert max(map(len, self.points.values())) <= LARGEST, "not every point would be tried"
 
     def struck(self, what, point):
         """Apply, die at a point, and go on; everything happened once."""

@@ -12,7 +12,7 @@ from pathlib import Path
 def ahead(config, roots):
     """Compile what is below some folders, as many files side by side as there are processors.
 
-    What cannot be compiled is left to whoever imports it.
+    What cannot be compiled is left to the import itself.
     """
     if sys.dont_write_bytecode:
         return

@@ -1,6 +1,6 @@
 """OpenSSH servers on loopback that stand for guests; tests import the fixture `sshd`. Debian: openssh-server.
 
-Each server has its own folder, host key and port; whoever runs the tests logs in with the key of the fixture. `HOME`
+Each server has its own folder, host key and port; the account of the tests logs in with the key of the fixture. `HOME`
 of the sessions is a folder of the server, so that nothing of the machine's own account is read or written.
 """
 

@@ -112,6 +112,8 @@ def run_text(result: RunResult) -> str:
             safe(f"  {name} ended with {_code(code)}") for name, code in found.processes.items() if code is not None
         ]
         lines += [f"  process {pid} is left" for pid in found.left]
+        if found.unsure:
+            lines.append("  nvidia-smi does not answer: whether a GPU still has a process of the run is not known")
     return "\n".join(lines) + "\n"
 
 
@@ -126,7 +128,12 @@ def run_document(result: RunResult) -> dict[str, JsonValue]:
         if isinstance(found, VsphereAiError):
             about |= {"error": {"rule": found.rule, "message": found.message}}
         else:
-            about |= {"state": found.state, "processes": dict(found.processes), "left": list(found.left)}
+            about |= {
+                "state": found.state,
+                "processes": dict(found.processes),
+                "left": list(found.left),
+                "unsure": found.unsure,
+            }
             about["supervisor"] = found.alive
         nodes.append(about)
     return {

@@ -14,7 +14,8 @@ from vsphere_ai.model.nodes import Node
 class NodeRun(BaseModel):
     """How a run stands on a node, as the node says: a process without an exit code runs; `left` could not be ended.
 
-    `state` is waiting, running, stopping, stopped, ended or unknown; `outcome` is done, failed or stopped.
+    `unsure`: nvidia-smi does not answer, so whether a GPU still has one of its processes is not known. `state` is
+    waiting, running, stopping, stopped, ended or unknown; `outcome` is done, failed or stopped.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -27,6 +28,7 @@ class NodeRun(BaseModel):
     alive: bool = False
     pids: tuple[int, ...] = ()
     left: tuple[int, ...] = ()
+    unsure: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class RunResult:
     def exit_code(self) -> int:
         """Return 0 while a run goes on and where it ended well or was stopped; else 1."""
         every = self.found.values()
-        wrong = any(not isinstance(n, NodeRun) or n.left or n.state == "unknown" for n in every)
+        wrong = any(not isinstance(n, NodeRun) or n.left or n.unsure or n.state == "unknown" for n in every)
         head = self.head
         lost = isinstance(head, NodeRun) and not head.alive and head.state != "ended"
         return int(wrong or lost or (isinstance(head, NodeRun) and head.outcome == "failed"))

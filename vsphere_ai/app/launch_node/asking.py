@@ -79,5 +79,6 @@ def stop(spec: Message) -> Message:
             time.sleep(0.1)
             ours = marked(spec["run"])
     leave(spec["run"], f"{spec['runs']}/{spec['run']}")
-    on_gpu = set(nvidia("--query-compute-apps=pid") or ()) & seen
-    return {**status(spec), "left": sorted(ours | on_gpu)}
+    listed = nvidia("--query-compute-apps=pid") if seen else []
+    left = sorted(ours | (set(listed or ()) & seen))
+    return {**status(spec), "left": left, "unsure": listed is None or (not seen and state.get("unsure", False))}

@@ -23,6 +23,8 @@ MARK = "VSPHERE_AI_RUN"
 TICK = 0.05
 """Seconds between looks."""
 DRAINED_MB, DRAIN = 512, 50.0
+NO_DRIVER = (9, 12)
+"""Exit codes of nvidia-smi without a driver, or without its library: no process can be on a GPU."""
 """Memory of a GPU below which it counts as free, and the seconds until then."""
 
 
@@ -108,13 +110,20 @@ def descendants(root: int) -> set[int]:
 
 
 def nvidia(query: str) -> list[int] | None:
-    """Return what nvidia-smi lists, a number per line; None where it is not there, or does not answer."""
+    """Return what nvidia-smi lists, a number per line; nothing where it, or a driver, is not there.
+
+    None where it does not answer within 10 s, or fails: then what the GPUs do is not known.
+    """
     argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - a fixed list
-        return [int(line) for line in done.stdout.split() if line.isdigit()]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10)  # noqa: S603 - a fixed list
+    except FileNotFoundError:
+        return []
     except (OSError, subprocess.SubprocessError):
         return None
+    if done.returncode:
+        return [] if done.returncode in NO_DRIVER else None
+    return [int(line) for line in done.stdout.split() if line.isdigit()]
 
 
 def kill(pids: set[int], number: int) -> None:
@@ -135,7 +144,8 @@ class Node:
         self.attempt = 0
         self.codes: dict[str, int] = {}
         self.pids: dict[int, str] = {}
-        self.state: Message = {"state": "waiting", "run": spec["run"], "node": spec["node"], "left": [], "reason": ""}
+        self.state: Message = {"state": "waiting", "run": spec["run"], "node": spec["node"], "reason": ""}
+        self.state |= {"left": [], "unsure": False}
         self.note()
 
     def note(self, **more: Any) -> None:
@@ -211,15 +221,15 @@ class Node:
                 seen |= ours
             if not ours:
                 break
-        on_gpu = set(nvidia("--query-compute-apps=pid") or ()) & seen if seen else set()
-        left = sorted(ours | on_gpu)
-        self.note(state="stopped", left=left)
+        listed = nvidia("--query-compute-apps=pid") if seen else []
+        left = sorted(ours | (set(listed or ()) & seen))
+        self.note(state="stopped", left=left, unsure=listed is None)
         return left
 
     def drained(self) -> bool:
-        """Return whether the memory of the GPUs is free again, after a while; True where there is no nvidia-smi."""
+        """Return whether the memory of the GPUs is free again, after a while; False where that is not known."""
         until = time.monotonic() + DRAIN
-        while (used := nvidia("--query-gpu=memory.used")) is not None and any(mb >= DRAINED_MB for mb in used):
+        while (used := nvidia("--query-gpu=memory.used")) is None or any(mb >= DRAINED_MB for mb in used):
             if time.monotonic() > until:
                 return False
             time.sleep(2)
@@ -230,7 +240,8 @@ class Node:
         if message["do"] == "start":
             answer({"event": "started", "fault": self.start(message["attempt"], message["order"])})
         elif message["do"] == "stop":
-            answer({"event": "stopped", "left": self.stop()})
+            left = self.stop()
+            answer({"event": "stopped", "left": left, "unsure": self.state["unsure"]})
         elif message["do"] == "drain":
             answer({"event": "drained", "ok": self.drained()})
         elif message["do"] == "end":

@@ -114,7 +114,7 @@ class Head:
         self.node, self.spec, self.server, self.asked = node, node.spec, server, asked
         self.links: dict[int, Link] = {}
         self.events: list[tuple[int, Message]] = []
-        self.reason, self.stopped_by_user = "", False
+        self.reason, self.stuck = "", False
         self.pinged = 0.0
         self.running: dict[int, set[str]] = {}
 
@@ -206,9 +206,17 @@ class Head:
                 self.take(source, message)
         done = self.is_done() and not self.reason
         self.ask(do="stop")
-        left = [pid for each in self.answers("stopped", self.spec["grace"] + 30) for pid in each["left"]]
-        if left:
-            self.reason = f"{self.reason or 'stopped'}; processes that cannot be ended: {left}"
+        nodes = 1 + len(self.links)
+        stopped = self.answers("stopped", self.spec["grace"] + 30)
+        left = [pid for each in stopped for pid in each["left"]]
+        problems = [f"processes that cannot be ended: {left}"] if left else []
+        if any(each["unsure"] for each in stopped):
+            problems.append("nvidia-smi does not answer: whether a GPU still has a process is not known")
+        if len(stopped) < nodes:
+            problems.append("a node did not say that its processes have ended")
+        if problems:
+            self.stuck = True
+            self.reason = "; ".join([self.reason or "stopped", *problems])
             return "failed"
         return "done" if done else "stopped" if self.asked else "failed"
 
@@ -232,7 +240,7 @@ class Head:
             latest = self.newest()
             idle = 0 if latest > newest else idle + int(number > 1)
             newest = max(latest, newest)
-            if idle >= RESTARTS or len(self.links) < self.spec["nodes"] - 1 or "cannot be ended" in self.reason:
+            if idle >= RESTARTS or len(self.links) < self.spec["nodes"] - 1 or self.stuck:
                 break
             self.ask(do="drain")
             if not all(each["ok"] for each in self.answers("drained", DRAIN + 30)):

@@ -43,6 +43,16 @@ class Farm:
     records: Records
 
     @cached_property
+    def targets(self) -> Mapping[str, Target]:
+        """The hosts and VMs by their references."""
+        return {target.ref: target for target in (*self.hosts, *self.vms)}
+
+    @cached_property
+    def together(self) -> frozenset[str]:
+        """The VMs (references) of sets of two or more."""
+        return frozenset(vm.ref for vms in self.sets.values() if len(vms) > 1 for vm in vms)
+
+    @cached_property
     def clusters(self) -> tuple[Facts, ...]:
         """The clusters of the hosts, by name."""
         found = {c.ref: c for h in self.hosts if (c := self.view.estate.cluster_of(h.ref))}
@@ -171,7 +181,7 @@ class Case:
 
     def reported(self) -> Assessed | None:
         """Return the worst finding of the compatibility rules that the rule uses; None where none applies."""
-        target = next((t for t in (*self.farm.hosts, *self.farm.vms) if t.ref == self.ref), None)
+        target = self.farm.targets.get(self.ref)
         kind = target.kind if target else "vcenter"
         rules = (r for r in gate.rules() if r.id in self.rule.uses and r.target == kind)
         found = [f for r in rules for f in r.check(target, self.farm.view)]

@@ -116,9 +116,9 @@ def benchmark_recent(case: Case) -> Assessed | None:
     """The fabric of a set was measured recently: what was true at hand-over may have changed since."""
     found = case.records.measured.get(case.name)
     if found is None:
-        return case.unknown("no benchmark of the set is recorded", remedy="vsphere-ai bench nccl")
+        return case.unknown("no benchmark of the set is recorded", remedy="vsphere-ai bench nccl PLAYBOOK")
     days = (case.records.today - found.taken).days
     seen = (found.name, found.taken.isoformat())
     if days > MOST_DAYS:
-        return case.warned(f"the newest benchmark is {days} days old", seen, remedy="vsphere-ai bench nccl")
+        return case.warned(f"the newest benchmark is {days} days old", seen, remedy="vsphere-ai bench nccl PLAYBOOK")
     return case.passed(f"measured {days} days ago", seen)

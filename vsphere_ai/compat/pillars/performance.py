@@ -21,10 +21,9 @@ LATENCY = "config.latencySensitivity"
 def rdma_nic(case: Case) -> Assessed | None:
     """A VM that trains together with others has an adapter for RDMA."""
     case.need("config.hardware.device")
-    vm = next(v for v in case.farm.vms if v.ref == case.ref)
-    if has_adapter(case.farm.view, vm):
+    if has_adapter(case.farm.view, case.farm.targets[case.ref]):
         return case.passed("it has an adapter for RDMA", ("config.hardware.device", "RDMA"))
-    if not any(len(vms) > 1 and vm in vms for vms in case.farm.sets.values()):
+    if case.ref not in case.farm.together:
         return None
     remedy = "nics: [{type: pvrdma, port_group: RDMA PORT GROUP, role: rdma}]"
     return case.warned("it has no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
@@ -39,8 +38,7 @@ def rdma_nic(case: Case) -> Assessed | None:
 )
 def rdma_path(case: Case) -> Assessed | None:
     """Port group, switch and uplinks of each PVRDMA adapter lead to a RoCE device of the host."""
-    vm = next(v for v in case.farm.vms if v.ref == case.ref)
-    return case.reported() if has_adapter(case.farm.view, vm) else None
+    return case.reported() if has_adapter(case.farm.view, case.farm.targets[case.ref]) else None
 
 
 @host_rule(
@@ -222,10 +220,10 @@ def bus_bandwidth(case: Case) -> Assessed | None:
     found = case.records.measured.get(case.name)
     if found is None or not found.baseline:
         what = "benchmark" if found is None else "baseline"
-        return case.unknown(f"no {what} of the set is recorded", remedy="vsphere-ai bench nccl")
+        return case.unknown(f"no {what} of the set is recorded", remedy="vsphere-ai bench nccl PLAYBOOK")
     share = found.gb_per_second / found.baseline
     seen = (found.name, f"{found.gb_per_second:g} GB/s"), ("baseline", f"{found.baseline:g} GB/s")
     message = f"{share:.0%} of the baseline"
     if share < LEAST_OF_BASELINE:
-        return case.failed(message, *seen, remedy="vsphere-ai bench nccl --bisect finds the slow part")
+        return case.failed(message, *seen, remedy="vsphere-ai bench nccl PLAYBOOK --bisect finds the slow part")
     return case.passed(message, *seen)
