@@ -9,7 +9,6 @@ from support.estates import ESX1, ESX2, ESX3, vm
 from support.farms import farm
 
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NoRoom, NotVerified, OutcomeUnknown, StepFailed
-from vsphere_ai.execution.outcome import Outcome
 from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.steps import (
@@ -22,6 +21,7 @@ from vsphere_ai.model.steps import (
     PowerOn,
     Reboot,
 )
+from vsphere_ai.planning.outcome import Outcome
 
 
 def step_of(plan, target, kind):

@@ -22,10 +22,10 @@ from vsphere_ai.errors import (
     Unreachable,
 )
 from vsphere_ai.execution import runner
-from vsphere_ai.execution.outcome import failures
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.pending import NoRecord, Pending
+from vsphere_ai.planning.outcome import failures
 
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
 

@@ -9,10 +9,10 @@ import pytest
 from support.estates import ESX1, estate, guest, host, made, vm, wants
 
 from vsphere_ai.errors import Diagnostic, Mark, OutcomeUnknown, StepFailed
-from vsphere_ai.execution.outcome import Event, Outcome, Run
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
+from vsphere_ai.planning.outcome import Event, Outcome, Run
 from vsphere_ai.report.diagnostics import diagnostics_text
 from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.run_json import event_line, header_line, summary_line

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vsphere_ai.execution import outcome
+from vsphere_ai.planning import outcome
 
 if TYPE_CHECKING:
     from vsphere_ai.app.results import Proposal, RunResult

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.execution.outcome import Run
     from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.sets.outputs import OutputValue
 

@@ -28,9 +28,9 @@ from vsphere_ai.runs import history, journal, ssh_markers
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
-    from vsphere_ai.execution.outcome import Run
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.planning.schedule import Impact
     from vsphere_ai.runs.journal import Journal

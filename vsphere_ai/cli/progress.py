@@ -13,7 +13,7 @@ import click
 from vsphere_ai.cli import json_stream, streams
 
 if TYPE_CHECKING:
-    from vsphere_ai.execution.outcome import Event
+    from vsphere_ai.app.events import StepEvent as Event
     from vsphere_ai.planning.planner import Plan
 
 Emit = Callable[["Event"], None]

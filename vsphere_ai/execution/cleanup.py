@@ -12,11 +12,11 @@ from functools import partial
 
 from vsphere_ai.errors import GuestStillRuns, Storage, VsphereAiError
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.execution.outcome import Event
 from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.pending import Pending, Record
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ExitMaintenance, Healthy
+from vsphere_ai.planning.outcome import Event
 
 
 class Cleanup:

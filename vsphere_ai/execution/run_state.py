@@ -18,11 +18,11 @@ from vsphere_ai.errors import (
     Unreachable,
     VsphereAiError,
 )
-from vsphere_ai.execution.outcome import Outcome
 from vsphere_ai.execution.rollout import rollout_of
 from vsphere_ai.model.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Healthy, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
+from vsphere_ai.planning.outcome import Outcome
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.rolling import Roll
 

@@ -8,9 +8,9 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
-from vsphere_ai.execution.outcome import Event, Outcome, Run, State
 from vsphere_ai.model.text import escaped
 from vsphere_ai.planning.document import SCHEMA_VERSION, digest
+from vsphere_ai.planning.outcome import Event, Outcome, Run, State
 from vsphere_ai.planning.planner import Plan
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vsphere_ai.execution.outcome import Event, Run, failures
 from vsphere_ai.model.text import counted, duration, safe
+from vsphere_ai.planning.outcome import Event, Run, failures
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
