@@ -1,0 +1,147 @@
+"""Launches on the guests of nodes: started all or none, asked how they stand, read, and stopped."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from vsphere_ai.app.launch_mesh import Mesh
+from vsphere_ai.app.launch_node import ARGV, program
+from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests
+from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.training.job import TrainingJob
+from vsphere_ai.training.launch import RUNS, Launch, NodeLaunch, Process
+from vsphere_ai.training.run import NodeRun
+
+T = TypeVar("T")
+_ASK = 60.0
+"""Seconds that a question to a node may take."""
+MOST_LOG = 256 * 1024
+"""Bytes of the ends of logs that are read of a node."""
+
+
+def start(
+    made: Launch, shells: Mapping[str, GuestSsh], mesh: Mesh | None = None, resumed: Launch | None = None
+) -> None:
+    """Start a launch on its nodes, detached; where one cannot start, all are stopped and its error is raised."""
+    specs = _specs(made, resumed, mesh)
+    head, *others = (shells[each.node.vm] for each in made.nodes)
+    found = on_each([head], lambda shell: _started(shell, specs[shell.vm]))
+    if not _faults(found):
+        found |= on_each(others, lambda shell: _started(shell, specs[shell.vm]))
+    if faults := _faults(found):
+        on_each(shells.values(), lambda shell: stop(shell, made.run, made.job))
+        raise next(iter(faults.values()))
+
+
+def opened(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, GuestSsh]:
+    """Log in to the guests of nodes; the error of the first that cannot be reached."""
+    shells, failed = open_guests(nodes, settings)
+    if failed:
+        close(shells)
+        raise next(iter(failed.values()))
+    return shells
+
+
+def close(shells: Mapping[str, GuestSsh]) -> None:
+    """Close connections."""
+    for shell in shells.values():
+        shell.close()
+
+
+def _faults(found: Mapping[str, object]) -> dict[str, VsphereAiError]:
+    return {vm: each for vm, each in found.items() if isinstance(each, VsphereAiError)}
+
+
+def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str, dict[str, JsonValue]]:
+    """Return the orders to the supervisor of each node, by the names of the VMs."""
+    job, first = made.job, made.nodes[0].node
+    orders = [_processes(each, job, n) for n, each in enumerate(made.nodes)]
+    again = [_processes(each, job, n) for n, each in enumerate(resumed.nodes)] if resumed else None
+    shared: dict[str, JsonValue] = {
+        "run": made.run,
+        "folder": f"{RUNS}/{made.run}",
+        "nodes": len(made.nodes),
+        "head": [first.address, job.control_port],
+        "token": secrets.token_hex(32),
+        "workdir": job.workdir,
+        "grace": job.grace,
+        "done_when": job.done_when,
+        "checkpoint": job.checkpoint.dir if job.checkpoint else None,
+        "authorized": mesh.line if mesh else None,
+    }
+    found: dict[str, dict[str, JsonValue]] = {}
+    for number, each in enumerate(made.nodes):
+        spec = {**shared, "node": number, "processes": orders[number], "resumed": again[number] if again else None}
+        files = (*each.files, *(mesh.files if mesh and number == 0 else ()))
+        spec["files"] = [{"name": f.name, "text": f.text, "executable": f.executable} for f in files]
+        if number == 0:
+            spec |= {"every": _without_commands(orders), "every_resumed": _without_commands(again or ())}
+        found[each.node.vm] = spec
+    return found
+
+
+def _processes(each: NodeLaunch, job: TrainingJob, number: int) -> list[JsonValue]:
+    return [
+        {"name": p.name, "argv": list(p.argv), "env": dict(p.env), "order": _order(p, job, number)}
+        for p in each.processes
+    ]
+
+
+def _order(process: Process, job: TrainingJob, number: int) -> int:
+    """Return when a process is started: by the launcher's rounds, and within one by the job's `start`."""
+    later = {"together": False, "head_first": number > 0, "head_last": number == 0}[job.start]
+    return 2 * process.order + int(later)
+
+
+def _without_commands(nodes: Sequence[Sequence[JsonValue]]) -> list[JsonValue]:
+    return [[{"name": p["name"], "order": p["order"]} for p in own if isinstance(p, dict)] for own in nodes]
+
+
+def _started(shell: GuestSsh, spec: Mapping[str, JsonValue]) -> None:
+    done = shell.run(ARGV, stdin=program("supervisor", "start", spec), timeout=_ASK)
+    if done.code:
+        help = "look at the guest: is there a python3 of version 3.8 or later?"
+        raise StepFailed(f"{shell.vm}: the job does not start: {done.shown}", help, rule="launch.start")
+
+
+def status(shell: GuestSsh, run: str) -> NodeRun:
+    """Return how a run stands on a node."""
+    return _ask(shell, "status", {"runs": RUNS, "run": run}, TypeAdapter(NodeRun))
+
+
+def stop(shell: GuestSsh, run: str, job: TrainingJob) -> NodeRun:
+    """Stop a run on a node, and return how it stands then; `left` are processes that could not be ended."""
+    within = job.grace + 30
+    spec: dict[str, JsonValue] = {"runs": RUNS, "run": run, "within": within}
+    return _ask(shell, "stop", spec, TypeAdapter(NodeRun), within + _ASK)
+
+
+def logs(shell: GuestSsh, run: str, most: int = MOST_LOG) -> dict[str, str]:
+    """Return the ends of the logs of a run on a node, by the names of the files; `most` bytes in all."""
+    return _ask(shell, "logs", {"runs": RUNS, "run": run, "most": most}, TypeAdapter(dict[str, str]))
+
+
+def newest(shell: GuestSsh, job: TrainingJob) -> str:
+    """Return the newest run of a job that a node has; `UsageError` where it has none."""
+    found = _ask(shell, "runs", {"runs": RUNS, "job": job.training_job}, TypeAdapter(list[str]))
+    if not found:
+        raise UsageError(f"{shell.vm} has no run of {job.training_job}", "start it with: launch MODE -f FILE")
+    return found[-1]
+
+
+def _ask(
+    shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = _ASK
+) -> T:
+    """Ask a node; what it answers is read with bounds, as anything of a guest."""
+    done = shell.run(ARGV, stdin=program("asking", function, spec), timeout=within)
+    if done.code:
+        raise StepFailed(f"{shell.vm}: {done.shown}", "look at the guest", rule="launch.node")
+    try:
+        return form.validate_json(done.out)
+    except ValidationError:
+        raise Unreachable(f"{shell.vm}: its answer cannot be read", "look at the guest", rule="launch.node") from None
