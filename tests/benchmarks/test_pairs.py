@@ -52,7 +52,7 @@ def test_many_slow_vms_are_found_quickly():
 def test_pairs_that_are_known_are_not_measured_again():
     names = list("abcdef")
     known = {pair: 100.0 for pair in combinations(names, 2) if "c" not in pair}
-    running = measure_pairs(names, Judge(reference=100.0), known)
+    running = measure_pairs(rounds_of_pairs(names), Judge(reference=100.0), known)
     asked, found = [], None
     try:
         trials = next(running)

@@ -41,15 +41,19 @@ def measured_pairs(cli):
     return [line for line in cli.out.splitlines() if line.endswith("(pair)")]
 
 
+def measured_rails(cli):
+    return [line for line in cli.out.splitlines() if line.startswith("rail 1 ")]
+
+
 def test_a_set_is_accepted_once_and_what_changed_is_measured_again(accept, cli, new_client):
     before = len(accept.sets.ledger())
     code, made = accept()
     assert code == 1  # the lab has no time servers
-    assert made["statuses"] | {"nccl": "warn"} == {"assess": "fail", "health": "pass", "nccl": "warn"}
-    assert len(measured_pairs(cli)) == PAIRS
+    assert list(made["statuses"].items()) == [("assess", "fail"), ("health", "pass"), ("rdma", "pass"), ("nccl", "warn")]
+    assert (len(measured_pairs(cli)), len(measured_rails(cli))) == (PAIRS, 4)
     assert len(accept.sets.ledger()) == before
     accept()
-    assert measured_pairs(cli) == []
+    assert (measured_pairs(cli), measured_rails(cli)) == ([], [])
     assert accept("--check")[0] == 1
     assert "holds" in cli.out
 

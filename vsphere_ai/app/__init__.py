@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, check_certificate
-    from vsphere_ai.app.accept_gates import AcceptRequest
+    from vsphere_ai.app.accept_values import AcceptRequest
     from vsphere_ai.app.address_changes import (
         AddressChange,
         ReleaseRequest,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept_farm": "AcceptResult CertificateState accept check_certificate",
-    "accept_gates": "AcceptRequest",
+    "accept_values": "AcceptRequest",
     "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
     "address_check": "CheckLeasesRequest CheckLeasesResult check_leases",
     "address_lease": "LeaseRequest LeaseResult lease_addresses",

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsphere_ai import __version__
-from vsphere_ai.app.accept_gates import ALWAYS, GATES, Acceptance, AcceptRequest, GateName
+from vsphere_ai.app.accept_gates import ALWAYS, GATES
+from vsphere_ai.app.accept_values import Acceptance, AcceptRequest, GateName
 from vsphere_ai.app.events import Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, read_nodes
 from vsphere_ai.app.read_estate import read_for
@@ -26,6 +27,8 @@ from vsphere_ai.compat import assessment
 from vsphere_ai.compat.certified_facts import PATHS, certified_facts
 from vsphere_ai.errors import InputError, UsageError, VsphereAiError
 from vsphere_ai.health.certificate import (
+    INPUT,
+    SET,
     Certificate,
     FactChange,
     Gate,
@@ -35,6 +38,7 @@ from vsphere_ai.health.certificate import (
     renewed,
     saved,
     void,
+    with_open_failures,
     without_void,
 )
 from vsphere_ai.model.assessment import Records
@@ -80,22 +84,25 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
 
     `UsageError` for a set that is not there, or a file that is no certificate; `InputError` for a wrong playbook.
     """
-    before = None if request.again or not request.certificate.exists() else read_certificate(request.certificate)
-    found = _acceptance(request, emit)
-    facts = found.facts
-    known = {g.name: g for g in before.gates} if before else {}
-    valid = {g.name: g for g in without_void(before, changes_since(before, facts)).gates} if before else {}
-    found = replace(found, valid=valid)
-    made = Certificate(found.vcenter, found.set, f"vsphere-ai {__version__}", _now(), (), facts, _checksums(request))
+    before = read_certificate(request.certificate) if request.certificate.exists() else None
+    found, is_same = _acceptance(request, emit), True
+    if before:
+        changes = changes_since(before, found.facts)
+        known = {gate.name: gate for gate in before.gates}
+        valid = {gate.name: gate for gate in without_void(before, changes).gates if not request.again}
+        found = replace(found, before=known, valid=valid)
+        # a VM that is new has no measurement that could be void
+        is_same = not any(change.part.startswith(f"{SET}:") for change in changes)
+    checksums = {f"{part.partition(':')[2]} {f['file']}": f["SHA-256"] for part, f in _inputs(request).items()}
+    made = Certificate(found.vcenter, found.set, f"vsphere-ai {__version__}", _now(), (), found.facts, checksums)
     kept = []
     for name in request.gates:
-        old = valid.get(name)
-        if old and old == known.get(name) and old.status in ("pass", "warn") and name not in ALWAYS:
+        old = found.valid.get(name)
+        if before and is_same and old and old == found.before[name] and old.passed and name not in ALWAYS:
             kept.append(name)
             gate = old
         else:
-            gate = _carried_out(name, found, emit)
-            gate = renewed(old, gate) if old else gate
+            gate = _carried_out(name, found, before.facts if before else {}, emit)
         made = replace(made, gates=(*made.gates, gate), issued=_now())
         _write(made, request.certificate)
     return AcceptResult(made, tuple(kept))
@@ -145,11 +152,13 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
             return certified_facts(farm, found.nodes)
 
         facts = evaluate_with(kinds(), estate, certified)[0]
-        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
+        vms = ", ".join(sorted(node.vm for node in found.nodes))
+        every: Facts = {**facts, f"{SET}:{chosen}": {"VMs": vms}, **_inputs(request)}
+        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, every)
 
 
-def _carried_out(name: GateName, found: Acceptance, emit: Emit) -> Gate:
-    """Carry out a gate; one that ends with an error has failed, with its message."""
+def _carried_out(name: GateName, found: Acceptance, before: Facts, emit: Emit) -> Gate:
+    """Carry out a gate; one that ends with an error has failed, with its message. `before` are the earlier facts."""
     emit(Status(f"acceptance: {name}"))
     began = time.monotonic()
     try:
@@ -159,12 +168,23 @@ def _carried_out(name: GateName, found: Acceptance, emit: Emit) -> Gate:
     except VsphereAiError as error:
         emit(Remark("accept.gate", f"{name}: {error.message}"))
         gate = Gate(name, error=error.message)
-    return replace(gate, seconds=time.monotonic() - began)
+    newer = tuple(replace(m, taken=_now()) for m in gate.measurements)
+    gate = replace(gate, measurements=newer, seconds=time.monotonic() - began)
+    if name in found.valid and name not in ALWAYS:
+        gate = renewed(found.valid[name], gate)
+    if name not in found.before:
+        return gate
+    used = {part for node in found.nodes for part in found.parts(node.vm)}
+    return with_open_failures(gate, newer, found.before[name], (before, found.facts), used)
 
 
-def _checksums(request: AcceptRequest) -> Mapping[str, str]:
-    files = (request.playbook, request.attestations, request.profile, request.baseline)
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p and p.is_file()}
+def _inputs(request: AcceptRequest) -> Facts:
+    """Return the files that an acceptance reads as facts: with another one, what is judged by it does not hold."""
+    files = {name: path for name, path in request.inputs.items() if path.is_file()}
+    return {
+        f"{INPUT}:{name}": {"file": path.name, "SHA-256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        for name, path in files.items()
+    }
 
 
 def _write(made: Certificate, path: Path) -> None:

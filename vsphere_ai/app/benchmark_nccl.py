@@ -19,7 +19,7 @@ from vsphere_ai.benchmarks.checks import Check, is_passed
 from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl_text import parse_text
-from vsphere_ai.benchmarks.pairs import Pair, measure_pairs, slow_ends
+from vsphere_ai.benchmarks.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
 from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
 from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial
@@ -41,9 +41,9 @@ class NcclOptions:
     """How it is run: all VMs together, every pair (`pairwise`), or a search for the slow part (`bisect`).
 
     `preflight`: guests are asked first, and nothing starts where something stands against it. `known` are bus
-    bandwidths of pairs that need not be measured again. `slowdown` is the share to look for, `runs` the runs per trial,
-    `timeout` the seconds of a run. `reference` is the bus bandwidth (GB/s) that a trial has to reach; without it a
-    search takes the fastest trials for it.
+    bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
+    is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus
+    bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
     """
 
     pairwise: bool = False
@@ -52,6 +52,7 @@ class NcclOptions:
     slowdown: float = 0.25
     runs: int = 1
     known: Mapping[Pair, float] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
     timeout: float = 600.0
     reference: float | None = None
     baseline: Path | None = None
@@ -256,8 +257,10 @@ def _judge(options: NcclOptions) -> Judge:
 
 
 def _pairwise(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
-    judge = _judge(runner.request.options)
-    pairs = runner.carry_out(measure_pairs([node.vm for node in nodes], judge, runner.request.options.known))
+    options = runner.request.options
+    judge = _judge(options)
+    rounds = in_rounds(options.pairs) if options.pairs else rounds_of_pairs([node.vm for node in nodes])
+    pairs = runner.carry_out(measure_pairs(rounds, judge, options.known))
     bad, slow = slow_ends(pairs, judge)
     of = {node.vm: node for node in nodes}
     found = [_slow_vm(of[vm]) for vm in bad]

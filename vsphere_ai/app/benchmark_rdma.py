@@ -16,9 +16,9 @@ from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.checks import Check, is_passed
 from vsphere_ai.benchmarks.perftest import (
     RailRate,
+    judged_rails,
     parse_perftest,
     perftest_command,
-    rail_checks,
     rounds_of_neighbours,
 )
 from vsphere_ai.benchmarks.verdict import Accused, uplink
@@ -34,21 +34,38 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class RdmaRequest:
-    """Which VMs; `iterations` of `size` bytes on each rail, `timeout` in seconds for a run."""
+    """Which VMs; `iterations` of `size` bytes on each rail, `timeout` in seconds for a run.
+
+    `known` is what rails of VMs reach, in Gb/s by VM and rail: two VMs of which both are known are not measured again.
+    """
 
     nodes: NodesRequest
     iterations: int = 5000
     size: int = 1 << 20
     timeout: float = 60.0
+    known: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RdmaResult:
     """What each rail reached with its better neighbour, what is to say of it, and the uplinks that are slow."""
 
-    rates: tuple[RailRate, ...]
-    checks: tuple[Check, ...]
-    found: tuple[Accused, ...] = field(default=())
+    rails: tuple[tuple[RailRate, Check | None, Accused | None], ...]
+
+    @property
+    def rates(self) -> tuple[RailRate, ...]:
+        """What each rail reached."""
+        return tuple(rate for rate, _, _ in self.rails)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What is to say of the rails."""
+        return tuple(check for _, check, _ in self.rails if check)
+
+    @property
+    def found(self) -> tuple[Accused, ...]:
+        """The uplinks behind slow rails."""
+        return tuple(accused for _, _, accused in self.rails if accused)
 
     @property
     def exit_code(self) -> int:
@@ -66,35 +83,29 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
     nodes = checked((read.nodes, read.states), settings, Wanted(gpus=False), emit, rule="bench.preflight")
-    rails = [_name(rail) for rail in nodes[0].rails if rail.rdma_device]
-    if len(nodes) < 2 or not rails:
+    names = list(dict.fromkeys(_name(rail) for node in nodes for rail in node.rails if rail.rdma_device))
+    if len(nodes) < 2 or not names:
         raise UsageError("two VMs with RDMA devices are needed", "name more VMs, or look at their adapters")
     shells, failed = open_guests(nodes, settings)
     try:
         for error in failed.values():
             raise error
-        measured = {rail: _measure(rail, nodes, shells, request, emit) for rail in rails}
+        measured = {rail: _measure(rail, nodes, shells, request, emit) for rail in names}
     finally:
         for shell in shells.values():
             shell.close()
     rates = tuple(
         RailRate(node.vm, rail, measured[rail].get(node.vm), own.speed if (own := _rail(node, rail)) else None)
         for node in nodes
-        for rail in rails
+        for rail in names
     )
-    return RdmaResult(rates, tuple(rail_checks(rates)), _accused(rates, nodes))
-
-
-def _accused(rates: Sequence[RailRate], nodes: Sequence[Node]) -> tuple[Accused, ...]:
     of = {node.vm: node for node in nodes}
-    slow = [rate for rate in rates if rate.measured is not None and any(c.level == "fail" for c in _of(rate, rates))]
-    return tuple(uplink(rail, of[rate.vm]) for rate in slow if (rail := _rail(of[rate.vm], rate.rail)))
+    return RdmaResult(tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged_rails(rates)))
 
 
-def _of(rate: RailRate, rates: Sequence[RailRate]) -> list[Check]:
-    """Return the checks of one rail among all."""
-    name = f"{rate.rail} of {rate.vm} "
-    return [check for check in rail_checks(rates) if check.message.startswith(name)]
+def _accused(rate: RailRate, check: Check | None, node: Node) -> Accused | None:
+    rail = _rail(node, rate.rail)
+    return uplink(rail, node) if rail and check and check.level == "fail" else None
 
 
 def _name(rail: Rail) -> str:
@@ -109,9 +120,12 @@ def _measure(
     name: str, nodes: Sequence[Node], shells: Mapping[str, GuestSsh], request: RdmaRequest, emit: Emit
 ) -> dict[str, float]:
     """Return what a rail of each VM reached, in Gb/s, with its better neighbour; without those not measured."""
-    found: dict[str, float] = {}
+    known = {vm: value for (vm, rail), value in request.known.items() if rail == name}
+    found = {node.vm: known[node.vm] for node in nodes if node.vm in known}
     for pairs in rounds_of_neighbours(len(nodes)):
-        ends = [(nodes[a], nodes[b]) for a, b in pairs]
+        ends = [(nodes[a], nodes[b]) for a, b in pairs if not {nodes[a].vm, nodes[b].vm} <= known.keys()]
+        if not ends:
+            continue
         emit(Status(f"{name}: {len(ends)} pairs"))
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="perftest") as pool:
             values = list(pool.map(lambda pair: _pair(name, pair, shells, request), ends))
@@ -121,7 +135,7 @@ def _measure(
                 emit(Remark("rdma.run-failed", f"{name}, {one.vm} and {other.vm}: {value}"))
                 continue
             emit(Answer(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
-            for vm in (one.vm, other.vm):
+            for vm in {one.vm, other.vm} - known.keys():
                 found[vm] = max(found.get(vm, 0.0), value)
     return found
 

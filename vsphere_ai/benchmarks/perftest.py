@@ -107,18 +107,27 @@ class RailRate:
 
 def rail_checks(rates: Sequence[RailRate]) -> Iterator[Check]:
     """Yield rails that are slower than the other rails of the set, or than their link, or were not measured."""
+    return (check for _, check in judged_rails(rates) if check)
+
+
+def judged_rails(rates: Sequence[RailRate]) -> Iterator[tuple[RailRate, Check | None]]:
+    """Yield every rail with what is to say of it; None where it is as fast as the others and its link."""
     known = [r.measured for r in rates if r.measured is not None]
-    middle = median(known) if known else None
-    for rate in rates:
-        name = f"{rate.rail} of {rate.vm}"
-        if rate.measured is None or middle is None:
-            yield Check("rdma.not-measured", "unknown", f"{name}: not measured")
-        elif rate.measured < HALF * middle:
-            text = f"{name} reaches {rate.measured:.1f} Gb/s, {rate.measured / middle:.0%} of the other rails"
-            yield Check("rdma.half-speed", "fail", text, "check its link speed, PCIe width, and the switch port")
-        elif rate.measured < LINE_RATE_SHARE * (rate.speed or 0):
-            text = f"{name} reaches {rate.measured:.1f} of {rate.speed:g} Gb/s"
-            yield Check("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
+    middle = median(known) if known else 0.0
+    return ((rate, _judged(rate, middle)) for rate in rates)
+
+
+def _judged(rate: RailRate, middle: float) -> Check | None:
+    name = f"{rate.rail} of {rate.vm}"
+    if rate.measured is None:
+        return Check("rdma.not-measured", "unknown", f"{name}: not measured")
+    if rate.measured < HALF * middle:
+        text = f"{name} reaches {rate.measured:.1f} Gb/s, {rate.measured / middle:.0%} of the other rails"
+        return Check("rdma.half-speed", "fail", text, "check its link speed, PCIe width, and the switch port")
+    if rate.measured < LINE_RATE_SHARE * (rate.speed or 0):
+        text = f"{name} reaches {rate.measured:.1f} of {rate.speed:g} Gb/s"
+        return Check("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
+    return None
 
 
 def rounds_of_neighbours(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -14,7 +14,7 @@ from statistics import median
 
 from vsphere_ai.benchmarks.bisect import MOST_OF_A_CELL, Cell, SlowCell, SlowLink, narrow
 from vsphere_ai.benchmarks.layers import RUNS, SlowLayer, examine
-from vsphere_ai.benchmarks.pairs import measure_pairs, slow_ends
+from vsphere_ai.benchmarks.pairs import measure_pairs, rounds_of_pairs, slow_ends
 from vsphere_ai.benchmarks.partitions import Group, Place, across, by_host, by_rail, places
 from vsphere_ai.benchmarks.trials import Judge, Search, Trial, can_share, together
 from vsphere_ai.model.nodes import Node
@@ -101,7 +101,7 @@ def search(nodes: Sequence[Node], judge: Judge) -> Search[Outcome]:
 
 def _few(state: _State) -> Search[Outcome]:
     judge, names = state.judge, list(state.nodes)
-    found = yield from measure_pairs(names, judge)
+    found = yield from measure_pairs(rounds_of_pairs(names), judge)
     bad, pairs = slow_ends(found, judge)
     if len(names) == 2 and pairs:
         return Outcome(unresolved=tuple(names), reference=judge.reference)

@@ -12,9 +12,11 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, run_options
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
 
+_GATES = ("assess", "health", "rdma", "nccl")
+
 
 def _request() -> type[AcceptRequest]:
-    from vsphere_ai.app.accept_gates import AcceptRequest
+    from vsphere_ai.app.accept_values import AcceptRequest
 
     return AcceptRequest
 
@@ -25,6 +27,14 @@ _options = gathering(
     click.argument("playbook", type=FILE),
     click.option("-o", "--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
     click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+    click.option(
+        "--gate",
+        "gates",
+        type=click.Choice(_GATES),
+        multiple=True,
+        default=_GATES,
+        help="Carry out only this gate; repeatable. [default: all]",
+    ),
     click.option("--attest", "attestations", type=FILE, help="Answers to what no software can see."),
     click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
     click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),

@@ -1,7 +1,8 @@
 """Certificate of a hand-over: gates with their measurements, the facts they rest on, and when it ceases to hold.
 
 Statuses rank ``pass < warn < unknown < fail``. A gate that lacks a measurement it needs has failed: a test that did
-not run is no test that passed (the opposite was once shipped: NVIDIA cluster-readiness-engine, pull request 6).
+not run is no test that passed (the opposite was once shipped: NVIDIA cluster-readiness-engine, pull request 6). A
+failure ends only with a newer pass of the same test on the same physical part.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,8 +23,12 @@ RANK: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
 """From the best to the worst."""
 SCHEMA = 1
 MOST_NAMES = 4
+INPUT, SET = "input", "set"
+"""Kinds of parts that are no hardware: a file that a test is judged by, and the list of the VMs."""
+_PHYSICAL = ("host:", "gpu:")
 Facts = Mapping[str, Mapping[str, str]]
-"""Part (``host:esx01``, ``vm:train-01``, ``gpu:GPU-…``, ``set:train``) -> name of a fact -> its value."""
+"""Part (``host:esx01``, ``vm:train-01``, ``gpu:esx01/0000:3b:00.0``, ``set:train``, ``input:profile``) -> name of a
+fact -> its value."""
 
 
 def worst(statuses: Iterable[Status]) -> Status:
@@ -34,8 +40,8 @@ def worst(statuses: Iterable[Status]) -> Status:
 class Measurement:
     """One result of a gate: what was measured or judged, in a sentence, and on which parts.
 
-    `value` and `limit` are in `unit`; None where it is a verdict without a number. Without `parts` it is about the
-    set as a whole.
+    `value` and `limit` are in `unit`; None where it is a verdict without a number. Without `parts`, but for inputs, it
+    is about the set as a whole. `test` is the test it is of, by default its name: one test may have several results.
     """
 
     name: str
@@ -46,11 +52,17 @@ class Measurement:
     limit: float | None = None
     unit: str = ""
     taken: datetime | None = None
+    test: str = ""
 
     @property
     def key(self) -> tuple[str, tuple[str, ...]]:
-        """The test it is of: a newer one of the same test on the same parts takes its place."""
-        return self.name, tuple(sorted(self.parts))
+        """The test and its parts: the results of a newer test on the same parts take its place."""
+        return self.test or self.name, tuple(sorted(self.of))
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """The parts that it is about: without inputs."""
+        return tuple(p for p in self.parts if not p.startswith(f"{INPUT}:"))
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,11 @@ class Gate:
         if self.error or self.missing or not self.measurements:
             return "fail"
         return worst(m.status for m in self.measurements)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed, or only warns."""
+        return self.status in ("pass", "warn")
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -176,9 +193,13 @@ def changes_since(certificate: Certificate, now: Facts) -> tuple[FactChange, ...
 
 
 def void(gate: Gate, changes: Iterable[FactChange]) -> tuple[Measurement, ...]:
-    """Return the measurements of a gate that changed facts take away: those on changed parts, and of the whole set."""
+    """Return the measurements of a gate that changed facts take away: those on changed parts, and of the whole set.
+
+    A changed input takes away only what is judged by it.
+    """
     parts = {change.part for change in changes}
-    return tuple(m for m in gate.measurements if parts and (not m.parts or parts & set(m.parts)))
+    solid = any(not part.startswith(f"{INPUT}:") for part in parts)
+    return tuple(m for m in gate.measurements if parts & set(m.parts) or (solid and not m.of))
 
 
 def without_void(certificate: Certificate, changes: Iterable[FactChange]) -> Certificate:
@@ -193,12 +214,53 @@ def without_void(certificate: Certificate, changes: Iterable[FactChange]) -> Cer
 def renewed(before: Gate, again: Gate) -> Gate:
     """Return a gate with newer measurements in the place of those of the same test on the same parts.
 
-    Only the same test on the same parts clears an old failure; what was not measured again stays.
+    What was not measured again stays; what is needed is as the newer gate says.
     """
-    newer = {m.key: m for m in again.measurements}
-    kept = tuple(newer.pop(m.key, m) for m in before.measurements)
-    needs = tuple(dict.fromkeys((*before.needs, *again.needs)))
-    return replace(again, measurements=(*kept, *newer.values()), needs=needs, seconds=before.seconds + again.seconds)
+    found = chain(*(_by_key(before) | _by_key(again)).values())
+    return replace(again, measurements=tuple(found), seconds=before.seconds + again.seconds)
+
+
+def _by_key(gate: Gate) -> dict[tuple[str, tuple[str, ...]], list[Measurement]]:
+    found: dict[tuple[str, tuple[str, ...]], list[Measurement]] = {}
+    for each in gate.measurements:
+        found.setdefault(each.key, []).append(each)
+    return found
+
+
+def identity(part: str, facts: Facts) -> str:
+    """Return the physical part: a GPU by its UUID where that is known, so that it is the same in another slot."""
+    uuid = facts.get(part, {}).get("UUID")
+    return f"gpu:{uuid}" if uuid and part.startswith("gpu:") else part
+
+
+def with_open_failures(
+    gate: Gate, newer: Iterable[Measurement], before: Gate, facts: tuple[Facts, Facts], used: Iterable[str]
+) -> Gate:
+    """Add the failures of an earlier gate that no newer pass of the same test on the same physical parts has ended.
+
+    `newer` are the measurements that were taken now, `facts` those of the earlier certificate and of now; `used` are
+    the parts that the set uses now. A failure on parts that the set does not use any more is a warning.
+    """
+    passes = [m for m in newer if m.status == "pass"]
+    passed = {(m.key[0], identity(part, facts[1])) for m in passes for part in m.of}
+    wholes = {m.key[0] for m in passes if not m.of}
+    taken, here = {m.key for m in gate.measurements}, {identity(part, facts[1]) for part in used}
+    found = []
+    for old in before.measurements:
+        if old.status != "fail" or old.key in taken:
+            continue
+        test, physical = old.key[0], [identity(p, facts[0]) for p in old.of if p.startswith(_PHYSICAL)]
+        left = [part for part in physical if (test, part) not in passed]
+        if left if physical else test not in wholes:
+            still = not physical or any(part in here for part in left)
+            parts = (*(p for p in old.of if not p.startswith(_PHYSICAL)), *physical)
+            words = old.text.partition(_SINCE)[0] + (_SINCE if still else _UNUSED)
+            found.append(replace(old, status="fail" if still else "warn", parts=parts, text=words))
+    return replace(gate, measurements=(*gate.measurements, *found))
+
+
+_SINCE = "; not passed on the same parts since"
+_UNUSED = "; the set does not use these parts any more"
 
 
 def _canonical(document: object) -> str:
