@@ -19,7 +19,7 @@ facts = st.dictionaries(names, st.dictionaries(names, names, max_size=4), max_si
 measurements = st.builds(
     Measurement, names, statuses, names, st.lists(names, max_size=3).map(tuple),
     st.none() | st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 9).map(float), names,
-    st.none() | st.just(NOW),
+    st.none() | st.just(NOW), names,
 )  # fmt: skip
 gates = st.builds(Gate, names, st.lists(measurements, max_size=4).map(tuple), st.lists(names, max_size=2).map(tuple))
 certificates = st.builds(

@@ -85,7 +85,7 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
     `UsageError` for a set that is not there, or a file that is no certificate; `InputError` for a wrong playbook.
     """
     before = read_certificate(request.certificate) if request.certificate.exists() else None
-    found, is_same = _acceptance(request, emit), True
+    found, is_same = _with_request(_acceptance(request, emit)), True
     if before:
         changes = changes_since(before, found.facts)
         known = {gate.name: gate for gate in before.gates}
@@ -111,7 +111,7 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
 def check_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:
     """Compare a certificate with the farm as it is: which facts changed, and which tests that takes away."""
     made = read_certificate(request.certificate)
-    changes = changes_since(made, _acceptance(request, emit).facts)
+    changes = changes_since(made, _with_request(_acceptance(request, emit)).facts)
     tests = tuple((gate.name, m) for gate in made.gates for m in void(gate, changes))
     return CertificateState(made, changes, tests)
 
@@ -152,9 +152,13 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
             return certified_facts(farm, found.nodes)
 
         facts = evaluate_with(kinds(), estate, certified)[0]
-        vms = ", ".join(sorted(node.vm for node in found.nodes))
-        every: Facts = {**facts, f"{SET}:{chosen}": {"VMs": vms}, **_inputs(request)}
-        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, every)
+        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
+
+
+def _with_request(found: Acceptance) -> Acceptance:
+    """Add to the facts which VMs there are, and the files that gates read."""
+    vms = ", ".join(sorted(node.vm for node in found.nodes))
+    return replace(found, facts={**found.facts, f"{SET}:{found.set}": {"VMs": vms}, **_inputs(found.request)})
 
 
 def _carried_out(name: GateName, found: Acceptance, before: Facts, emit: Emit) -> Gate:

@@ -59,7 +59,7 @@ def chosen_pairs(where: Mapping[str, Place], kept: Iterable[Pair] = ()) -> tuple
             other = names[(at + stride) % len(names)]
             if serves(one, other) and max(of[one], of[other]) < PARTNERS:
                 take(one, other)
-    for one in names:
+    for one in (n for n in names if of[n] < PARTNERS):
         free = sorted((n for n in names if n != one), key=lambda n: (of[n], n))
         for other in (n for n in free if of[one] < PARTNERS and serves(one, n)):
             if of[one] < PARTNERS:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
@@ -110,7 +110,7 @@ class Gate:
         for each in sorted(self.measurements, key=lambda m: -RANK.index(m.status)):
             if each.status != "pass":
                 names = alike.setdefault((each.status, each.name, each.text), [])
-                names += [part.partition(":")[2] for part in each.parts[:1]]
+                names += [part.partition(":")[2] for part in each.of[:1]]
         for (_, name, text), names in alike.items():
             said = [n for n in names if n not in text]
             more = f" and {len(said) - MOST_NAMES} more" if len(said) > MOST_NAMES else ""
@@ -152,7 +152,7 @@ class Certificate:
 
     def document(self) -> dict[str, object]:
         """Return its content as plain JSON values, without the digest."""
-        plain: dict[str, object] = json.loads(json.dumps(asdict(self), default=_time))
+        plain: dict[str, object] = _adapter().dump_python(self, mode="json")
         statuses = {g.name: g.status for g in self.gates}
         return {**plain, "status": self.status, "statuses": statuses}
 
@@ -204,10 +204,10 @@ def void(gate: Gate, changes: Iterable[FactChange]) -> tuple[Measurement, ...]:
 
 def without_void(certificate: Certificate, changes: Iterable[FactChange]) -> Certificate:
     """Return a certificate without what does not hold any more; gates then lack what they need, and have failed."""
-    gone = tuple(changes)
-    gates = (
-        replace(g, measurements=tuple(m for m in g.measurements if m not in void(g, gone))) for g in certificate.gates
-    )
+    changed, gates = tuple(changes), []
+    for gate in certificate.gates:
+        gone = {id(m) for m in void(gate, changed)}
+        gates.append(replace(gate, measurements=tuple(m for m in gate.measurements if id(m) not in gone)))
     return replace(certificate, gates=tuple(gates))
 
 
@@ -234,29 +234,30 @@ def identity(part: str, facts: Facts) -> str:
 
 
 def with_open_failures(
-    gate: Gate, newer: Iterable[Measurement], before: Gate, facts: tuple[Facts, Facts], used: Iterable[str]
+    gate: Gate, newer: Sequence[Measurement], before: Gate, facts: tuple[Facts, Facts], used: Iterable[str]
 ) -> Gate:
     """Add the failures of an earlier gate that no newer pass of the same test on the same physical parts has ended.
 
     `newer` are the measurements that were taken now, `facts` those of the earlier certificate and of now; `used` are
     the parts that the set uses now. A failure on parts that the set does not use any more is a warning.
     """
+    fresh = {m.key for m in newer}
     passes = [m for m in newer if m.status == "pass"]
     passed = {(m.key[0], identity(part, facts[1])) for m in passes for part in m.of}
     wholes = {m.key[0] for m in passes if not m.of}
-    taken, here = {m.key for m in gate.measurements}, {identity(part, facts[1]) for part in used}
-    found = []
+    here = {identity(part, facts[1]) for part in used}
+    found = [m for m in gate.measurements if m.status != "fail" or m.key in fresh]
     for old in before.measurements:
-        if old.status != "fail" or old.key in taken:
+        if old.status != "fail" or old.key in fresh:
             continue
         test, physical = old.key[0], [identity(p, facts[0]) for p in old.of if p.startswith(_PHYSICAL)]
         left = [part for part in physical if (test, part) not in passed]
         if left if physical else test not in wholes:
             still = not physical or any(part in here for part in left)
-            parts = (*(p for p in old.of if not p.startswith(_PHYSICAL)), *physical)
+            parts = (*(p for p in old.of if not p.startswith(_PHYSICAL)), *left)
             words = old.text.partition(_SINCE)[0] + (_SINCE if still else _UNUSED)
             found.append(replace(old, status="fail" if still else "warn", parts=parts, text=words))
-    return replace(gate, measurements=(*gate.measurements, *found))
+    return replace(gate, measurements=tuple(found))
 
 
 _SINCE = "; not passed on the same parts since"
@@ -265,9 +266,3 @@ _UNUSED = "; the set does not use these parts any more"
 
 def _canonical(document: object) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
-
-
-def _time(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{value!r} is no JSON value")
