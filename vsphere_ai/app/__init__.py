@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
     from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
+    from vsphere_ai.app.nccl_topology import (
+        TopologyRequest,
+        TopologyResult,
+        check_topology,
+        nccl_topologies,
+        save_topologies,
+    )
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
     from vsphere_ai.app.nodes_export import NodesExportRequest, check_node_files, export_nodes
@@ -101,6 +108,7 @@ _NAMES = {
     "launch_job": "LaunchRequest load_job planned_launch",
     "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
     "lock_state": "LockState UnlockRequest unlock",
+    "nccl_topology": "TopologyRequest TopologyResult check_topology nccl_topologies save_topologies",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
     "nodes": "NodesRequest NodesResult guest_settings list_nodes meant",
     "nodes_trust": "TrustGuestsRequest trust_guests",
@@ -129,6 +137,7 @@ __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "check_certificate"]
 __all__ += ["NodesExportRequest", "check_node_files", "export_nodes"]
+__all__ += ["TopologyRequest", "TopologyResult", "check_topology", "nccl_topologies", "save_topologies"]
 __all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]

@@ -15,6 +15,8 @@ from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 
 FORMATS = tuple(EXPORTS)
+TOPOLOGY = "/etc/nccl-topo.xml"
+"""Where exports expect the topology file of a node, which `render nccl-topo` writes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     What is written is read back by the rules of `check_job_export`; a finding is an error of this tool.
     """
     job = load_job(request.job)
-    plan = Plan(job, job_nodes(job, request.job, request.estate, emit)[0], job.training_job)
+    plan = Plan(job, job_nodes(job, request.job, request.estate, emit)[0], job.training_job, TOPOLOGY)
     export = EXPORTS[request.format]
     text = export.write(plan)
     for each in export.check(text):

@@ -13,6 +13,7 @@ from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_ru
 from vsphere_ai.app.launch_mesh import make_mesh
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.nodes_checked import checked
+from vsphere_ai.app.nodes_pci import placed_nodes
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
 from vsphere_ai.errors import UsageError
@@ -43,6 +44,8 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     settings = guest_settings(find_inventory(request.estate.inventory))
     if request.preflight:
         nodes = checked((nodes, states), settings, _wanted(job, nodes), emit, rule="launch.preflight")
+    if job.has_host_topology:
+        nodes = placed_nodes(nodes, settings)
     run = new_run(job)
     made = launch(job, request.mode, nodes, run)
     again = job.resumed()

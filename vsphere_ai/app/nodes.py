@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.nodes_facts import PATHS, Chosen, NodeState, node_of
+from vsphere_ai.app.nodes_topology import HOST_PATHS
 from vsphere_ai.app.read_estate import named, report_malformed
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, Session, open_session
@@ -93,7 +94,8 @@ def read_nodes(
         return Depth(frozenset(hosts), laid.as_read(refs), frozenset(hosts) if probes else frozenset())
 
     asked = session.request(choose)
-    paths = {**asked.paths, "VirtualMachine": tuple(sorted({*asked.paths["VirtualMachine"], *PATHS}))}
+    more = {"VirtualMachine": PATHS, "HostSystem": HOST_PATHS}
+    paths = {**asked.paths, **{kind: tuple(sorted({*asked.paths[kind], *own})) for kind, own in more.items()}}
     shells = session.shells if probes else None
     read = collect(session.vcenter, shells, replace(asked, paths=paths, probes=probes, queries=()))
     laid = session.laid_out(playbook, read, addresses=False).estate

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 
+from vsphere_ai.app.nodes_topology import VM_PATHS, host_numa, passed_nics, site_of, vm_cpus
 from vsphere_ai.fabric import dvs, pci, route
 from vsphere_ai.fabric.api_types import PhysicalNic, VirtualDevice
 from vsphere_ai.fabric.trace import key_of
@@ -24,7 +25,14 @@ from vsphere_ai.model.vm_sets import MOID, mark_of, settings_of
 from vsphere_ai.resources.makes_vms import WantedNic
 from vsphere_ai.sets.guest_pci import guest_address, rdma_device, slot_of
 
-PATHS = ("config.extraConfig", "config.instanceUuid", "guest.ipAddress", "guest.net", "guest.toolsRunningStatus")
+PATHS = (
+    "config.extraConfig",
+    "config.instanceUuid",
+    "guest.ipAddress",
+    "guest.net",
+    "guest.toolsRunningStatus",
+    *VM_PATHS,
+)
 """Properties of a VM that are looked at, beside those that every kind reads."""
 DEVICES = "config.hardware.device"
 PVRDMA, SRIOV = "VirtualVmxnet3Vrdma", "VirtualSriovEthernetCard"
@@ -92,6 +100,7 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     leased = tuple(str(ip_interface(text).ip) for nic in (mark.nics if mark else ()) for text in nic.addresses)
     fallback = str(facts.get("guest.ipAddress") or "")
     address = next(iter(_by_family(control.addresses)), "") if control else ""
+    found, numa = pci.devices(at) if at else {}, host_numa(at)
     gpus = tuple(_gpus(facts, at))
     node = Node(
         vm=facts.name,
@@ -101,6 +110,9 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
         host=host.name if host else "",
         gpus=gpus,
         rails=tuple(_rails(chosen, nics, at, estate)),
+        passed=tuple(passed_nics(facts, found, numa)),
+        cpus=vm_cpus(facts),
+        numa=numa,
     )
     reported = tuple(text for nic in nics for text in nic.addresses)
     whole = bool(gpus) and not any(gpu.profile for gpu in gpus)
@@ -170,6 +182,7 @@ def _is_rail(chosen: Chosen, nic: _Nic) -> bool:
 
 
 def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Estate) -> Iterator[Rail]:
+    found, numa = pci.devices(host) if host else {}, host_numa(host)
     for nic in nics:
         if not _is_rail(chosen, nic):
             continue
@@ -186,6 +199,8 @@ def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Est
             speed=speed or None,
             vmnic=uplink["device"] if uplink else "",
             switch_port=chosen.leaves.get(nic.name, ""),
+            guest_pci=guest_address(slot) if slot is not None else "",
+            site=site_of(str(uplink.get("pci")).lower(), found, numa) if uplink else None,
         )
 
 
@@ -213,7 +228,8 @@ def _uplink(device: VirtualDevice, host: Facts, estate: Estate) -> PhysicalNic |
 
 def _gpus(facts: Facts, host: Facts | None) -> Iterator[NodeGpu]:
     """Yield the GPUs of a VM in the order of their addresses in the guest, which is that of nvidia-smi."""
-    addresses = {a for a, d in (pci.devices(host) if host else {}).items() if d.is_gpu}
+    devices, numa = pci.devices(host) if host else {}, host_numa(host)
+    addresses = {a for a, d in devices.items() if d.is_gpu}
     shared = [str(g["pciId"]) for g in (host.get(GRAPHICS) or () if host else ()) if _real(facts) in _vms(g)]
     found = []
     for device in facts.get(DEVICES) or ():
@@ -227,7 +243,8 @@ def _gpus(facts: Facts, host: Facts | None) -> Iterator[NodeGpu]:
         elif whole in addresses:
             found.append(NodeGpu(0, guest, whole))
     for index, gpu in enumerate(sorted(found, key=lambda each: each.guest_pci)):
-        yield NodeGpu(index, gpu.guest_pci, gpu.host_pci, profile=gpu.profile)
+        site = site_of(gpu.host_pci, devices, numa)
+        yield NodeGpu(index, gpu.guest_pci, gpu.host_pci, profile=gpu.profile, site=site)
 
 
 def _vms(graphics: Mapping[str, object]) -> Sequence[str]:

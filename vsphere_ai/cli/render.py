@@ -14,6 +14,7 @@ from vsphere_ai.cli.options import format_option, gathering, vcenter_options, wi
 from vsphere_ai.cli.render_job import commands as job_commands
 from vsphere_ai.cli.render_netplan import command as netplan
 from vsphere_ai.cli.render_nodes import nhc, prometheus
+from vsphere_ai.cli.render_topology import command as nccl_topo
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
@@ -63,6 +64,7 @@ def command() -> None:
 
 
 command.add_command(netplan)
+command.add_command(nccl_topo)
 command.add_command(nhc)
 command.add_command(prometheus)
 for _each in job_commands():

@@ -98,6 +98,20 @@ def bridges_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
     return tuple(reversed(above))
 
 
+def switches_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
+    """Return the PCIe switches above a device by their upstream ports, the one nearest to the CPU first.
+
+    Below the upstream port of a switch lie several slots, its downstream ports; below a root port or a downstream port
+    lies one. NCCL counts the same bridges when it reads the tree of a Linux host (src/graph/xml.cc).
+    """
+    return tuple(bridge for bridge in bridges_above(address, found) if len(_slots_below(bridge, found)) > 1)
+
+
+def _slots_below(bridge: str, found: Mapping[str, Device]) -> set[str]:
+    # a NIC with many virtual functions has several slots of one bus, and is one device
+    return {a.rpartition(".")[0] for a, d in found.items() if d.parent == bridge and not d.virtual}
+
+
 def root_bus(address: str, found: Mapping[str, Device]) -> str:
     """Return the bus below the host bridge a device hangs on, e.g. ``0000:3a``: its root complex."""
     return (*bridges_above(address, found), address)[0].rpartition(":")[0]

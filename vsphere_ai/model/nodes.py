@@ -6,7 +6,9 @@ uplink) stand side by side, so that a finding in a guest can name the hardware. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,8 @@ class NodeGpu:
     """A GPU of a node: its CUDA index in the guest, and what it is on the host.
 
     `guest_pci` and `host_pci` are PCI addresses (`0000:3b:00.0`); a guest's address is virtual. `uuid` is the one that
-    nvidia-smi prints on the side that owns the GPU. `profile` is the vGPU type, empty for a passthrough GPU.
+    nvidia-smi prints on the side that owns the GPU. `profile` is the vGPU type, empty for a passthrough GPU. `site` is
+    where the GPU at `host_pci` sits.
     """
 
     index: int
@@ -22,6 +25,7 @@ class NodeGpu:
     host_pci: str = ""
     uuid: str = ""
     profile: str = ""
+    site: PciSite | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Rail:
 
     `number` is the number of the rail (None: the interface belongs to no rail). `port` is the port of the RDMA device,
     `gid_index` the index in its GID table, `mtu` is in bytes, `speed` in Gb/s. `vmnic` is the physical uplink of the
-    host, `switch_port` the port of the physical switch as LLDP or CDP reports it.
+    host, `switch_port` the port of the physical switch as LLDP or CDP reports it. `guest_pci` is its PCI address in the
+    guest, `site` where the physical NIC that carries it sits.
     """
 
     interface: str
@@ -43,6 +48,8 @@ class Rail:
     speed: float | None = None
     vmnic: str = ""
     switch_port: str = ""
+    guest_pci: str = ""
+    site: PciSite | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Node:
     """A VM that takes part in training; nodes stand in the order of their ranks.
 
     `address` is where SSH and the control traffic of launchers reach the guest, on `interface`. `host` is the ESXi
-    host that runs the VM. `ref` is the VM's managed object reference.
+    host that runs the VM. `ref` is the VM's managed object reference. `passed` are whole NICs that are no rails.
     """
 
     vm: str
@@ -60,3 +67,6 @@ class Node:
     host: str = ""
     gpus: tuple[NodeGpu, ...] = ()
     rails: tuple[Rail, ...] = ()
+    passed: tuple[PassedNic, ...] = ()
+    cpus: VmCpus = field(default_factory=VmCpus)
+    numa: HostNuma = field(default_factory=HostNuma)

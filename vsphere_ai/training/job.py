@@ -145,7 +145,15 @@ class Nccl(Options):
     gid_index: Literal["auto", "set"] = "auto"
     """`set`: give the GID index, for a NCCL that does not find RoCE v2 by itself."""
     topology_file: Path | None = None
+    topology: Literal["guest", "host"] = "guest"
+    """`host`: each node is given a topology file that is written from the PCI and NUMA tree of its ESXi host."""
     debug: Literal["VERSION", "WARN", "INFO", "TRACE"] | None = None
+
+    @model_validator(mode="after")
+    def _one_topology(self) -> Nccl:
+        if self.topology == "host" and self.topology_file is not None:
+            raise ValueError("topology: host writes the file that topology_file names\nleave one of them out")
+        return self
 
 
 class Torchrun(Options):
@@ -258,6 +266,11 @@ class TrainingJob(Options):
     def what(self) -> tuple[str, ...]:
         """The script, module or command with its arguments, placeholders included."""
         return self.command or (self.script or self.module or "", *self.args)
+
+    @property
+    def has_host_topology(self) -> bool:
+        """Whether each node is given the topology of its host."""
+        return isinstance(self.nccl, Nccl) and self.nccl.topology == "host"
 
     def resumed(self) -> TrainingJob | None:
         """Return the job as it goes on after a failure; None where it does not say how."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from vsphere_ai.errors import Refused
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
 from vsphere_ai.training.nccl_env import Setting, nccl_settings
 from vsphere_ai.training.placeholders import filled, final, names_in, values_of
 from vsphere_ai.training.ranks import Rank, ranks_of
+from vsphere_ai.training.topology import gaps
 
 RUNS = "/var/tmp/vsphere-ai"  # noqa: S108 - what runs there refuses a folder of another user
 """Folder of run directories on a node; it is kept over a reboot."""
 RANK_FILE = "rank.py"
 VARIABLES_FILE = "env.json"
+TOPOLOGY_FILE = "nccl-topo.xml"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Plan:
     job: TrainingJob
     nodes: tuple[Node, ...]
     run: str
+    topology_path: str = ""
+    """Where the topology files of nodes will be; empty: in the run directory."""
 
     @property
     def run_dir(self) -> str:
@@ -167,7 +172,21 @@ class Plan:
             return ()
         own = {name for name, _ in job.env}
         options = job.nccl if isinstance(job.nccl, Nccl) else Nccl()
-        return tuple(s for s in nccl_settings(self.nodes[node], options, self.nodes) if s.name not in own)
+        found = nccl_settings(self.nodes[node], options, self.nodes)
+        return tuple(s for s in (*found, *self._topology(node)) if s.name not in own)
+
+    def _topology(self, node: int) -> Iterator[Setting]:
+        if self.job.has_host_topology:
+            missing = gaps(self.nodes[node])
+            path = None if missing else self.topology_path or f"{self.run_dir}/{TOPOLOGY_FILE}"
+            reason = missing[0] if missing else "the job says it: GPUs and NICs stand where the host has them"
+            yield Setting("NCCL_TOPO_FILE", path, reason)
+
+    def topology_files(self, node: int) -> tuple[NodeFile, ...]:
+        """Return the topology file of a node, where the job asks for it and nothing is missing for it."""
+        own = self.nodes[node]
+        wanted = any(s.name == "NCCL_TOPO_FILE" and s.value for s in self._topology(node))
+        return (NodeFile(TOPOLOGY_FILE, nccl_topo.file_for([own], nccl_topo.written(own))),) if wanted else ()
 
     def env(self, node: int) -> dict[str, str]:
         """Return the variables of a node: NCCL's and the job's."""

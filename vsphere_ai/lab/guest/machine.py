@@ -50,6 +50,8 @@ class GuestNic:
     rdma: str = ""
     pnic: Pnic | None = None
     driver: str = "vmxnet3"
+    pci: str = ""
+    """The PCI address of its RDMA device in the guest, else its own."""
 
 
 @dataclass
@@ -129,6 +131,14 @@ class Machine:
                 yield str(getattr(backing, "assignedId", None) or getattr(backing, "id", None) or "").lower()
 
     @property
+    def whole_nics(self) -> list[tuple[str, str]]:
+        """RDMA devices of whole NICs that were given to the VM, with their addresses in the guest."""
+        nics = {nic.pci for nic in self.host.pnics}
+        taken = len([a for a in self._whole() if a not in nics])
+        own = [a for a in self._whole() if a in nics]
+        return [(f"mlx5_{8 + n}", f"0000:{3 + taken + n:02x}:00.0") for n in range(len(own))]
+
+    @property
     def nics(self) -> list[GuestNic]:
         """The interfaces, in the order of the VM's devices."""
         said = self._said()
@@ -162,7 +172,10 @@ class Machine:
             rdma, driver = f"roces{slot}f1", "vmxnet3"
         elif isinstance(card, SRIOV):
             rdma, driver = f"mlx5_{number}", "mlx5_core"
-        return GuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver)
+        # a bridge with eight functions stands for eight buses, the first of which is bus 3
+        bus = 3 + 8 * (slot // SLOTS_APART - 5)
+        pci = f"0000:{bus:02x}:00.{int(isinstance(card, PVRDMA))}"
+        return GuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci)
 
     def _is_of(self, given: Any, interface: str) -> bool:
         return bool(given.get("vm", self.name) == self.name and given.get("nic", interface) == interface)

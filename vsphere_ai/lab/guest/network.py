@@ -174,6 +174,15 @@ def _counters(machine: Machine, nic: GuestNic) -> Iterator[tuple[str, int]]:
         yield name, value
 
 
+def pci_paths(machine: Machine) -> str:
+    """Answer for each RDMA device of /sys/class/infiniband the path of its PCI device."""
+    rows = [(nic.rdma, nic.pci) for nic in machine.nics if nic.rdma] + machine.whole_nics
+    return "".join(
+        f"/sys/class/infiniband/{name} /sys/devices/pci0000:00/0000:00:{21 + at:02x}.0/{pci}\n"
+        for at, (name, pci) in enumerate(rows)
+    )
+
+
 def sysfs(machine: Machine, pattern: str) -> str:
     """Answer ``grep -H .`` of files of /sys/class by their patterns."""
     return "".join(f"{path}:{value}\n" for path, value in _files(machine) if _is_wanted(path, pattern))

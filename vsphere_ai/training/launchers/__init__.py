@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import Mode, TrainingJob
@@ -32,4 +33,7 @@ LAUNCHERS: Mapping[Mode, Callable[[Plan], Launch]] = {
 
 def launch(job: TrainingJob, mode: Mode, nodes: Sequence[Node], run: str) -> Launch:
     """Return what a job runs on each of its nodes in a mode; `Refused` where it cannot run as it is written."""
-    return LAUNCHERS[mode](Plan(job, tuple(nodes), run))
+    plan = Plan(job, tuple(nodes), run)
+    made = LAUNCHERS[mode](plan)
+    more = (replace(own, files=(*own.files, *plan.topology_files(n))) for n, own in enumerate(made.nodes))
+    return replace(made, nodes=tuple(more))

@@ -1,0 +1,110 @@
+"""NCCL topology files of VMs: written from the PCI and NUMA tree of their hosts, or compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.nodes import guest_settings, list_nodes, meant
+from vsphere_ai.app.nodes_pci import asked_nodes
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import StepFailed, UsageError
+from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.security.state_dir import file_name
+from vsphere_ai.training import nccl_topo
+from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.node_topology import NodeTopology, files, node_topology
+
+NO_GUESTS = "the inventory has no guests: section, so that addresses are those of vCenter's slot numbers (unverified)"
+
+
+@dataclass(frozen=True)
+class TopologyRequest:
+    """Which VMs: those of the sets of a playbook (`set`: of that one), else those that a pattern means.
+
+    Their guests are asked for PCI addresses where the inventory says how to reach guests.
+    """
+
+    what: str = ""
+    set: str = ""
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class TopologyResult:
+    """The topologies of VMs, in the order of the nodes."""
+
+    found: tuple[NodeTopology, ...]
+
+    @property
+    def files(self) -> tuple[tuple[tuple[Node, ...], str], ...]:
+        """The files with the nodes that share each."""
+        return files(self.found)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0, or 1 where a VM has no file."""
+        return int(any(each.gaps for each in self.found))
+
+
+def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyResult:
+    """Return the topology files of VMs. Changes nothing; what is written is read back first.
+
+    `UsageError` where no VM is meant.
+    """
+    if not request.what:
+        raise UsageError("there are VMs to write for, or a file to check", "name VMs, or give --check FILE")
+    known = list_nodes(meant(request.what, request.estate, set=request.set), emit)
+    nodes, unasked = known.nodes, {node.vm: NO_GUESTS for node in known.nodes}
+    inventory = find_inventory(request.estate.inventory)
+    if inventory.guests is not None:
+        emit(Status(f"topology: {len(nodes)} guests"))
+        on = [n for n in nodes if known.states[n.vm].power == "poweredOn"]
+        answered, errors = asked_nodes(on, guest_settings(inventory))
+        by_vm = {node.vm: node for node in answered}
+        nodes = tuple(by_vm.get(node.vm, node) for node in nodes)
+        unasked = {node.vm: "it is not powered on" for node in nodes if node.vm not in by_vm}
+        unasked |= {vm: error.message for vm, error in errors.items()}
+        emit(Status(""))
+    result = TopologyResult(tuple(node_topology(node, unasked.get(node.vm, "")) for node in nodes))
+    for _, text in result.files:
+        for each in nccl_topo.check(text):
+            raise StepFailed(f"what was written cannot be read back: line {each.line}: {each.message}", rule="internal")
+    return result
+
+
+def save_topologies(result: TopologyResult, folder: Path) -> tuple[Path, ...]:
+    """Write the file of each VM as ``VM.xml`` into a folder, and return the paths; an existing file is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for nodes, text in result.files:
+        for node in nodes:
+            path = folder / f"{file_name(node.vm)}.xml"
+            path.write_text(text, "utf-8")
+            written.append(path)
+    return tuple(sorted(written))
+
+
+def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) -> list[Finding]:
+    """Return what stands against a topology file; for VMs also where it differs from the hosts of the VMs.
+
+    `UsageError` when there is no such file.
+    """
+    require(path, "file")
+    text = text_of(path)
+    found = nccl_topo.check(text)
+    if found or not request.what:
+        return found
+    return sorted(_against(text, nccl_topologies(request, emit)))
+
+
+def _against(text: str, result: TopologyResult) -> Iterator[Finding]:
+    for each in result.found:
+        if each.gaps:
+            yield from (Finding(0, f"{each.node.vm}: {gap}") for gap in each.gaps)
+        else:
+            yield from nccl_topo.differences(text, each.node)

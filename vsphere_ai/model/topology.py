@@ -1,0 +1,53 @@
+"""Topology of a node: where its devices sit in the PCI tree of its ESXi host, and on which NUMA nodes its CPUs run.
+
+Values only. Addresses are those of the host (`0000:3b:00.0`); NUMA nodes are numbered as ESXi does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PciSite:
+    """Where a device sits on its host: its address, class, NUMA node, and the PCIe switches above it.
+
+    `class_id` is the PCI class with its subclass (0x0302). `numa` is None where the host does not say which node it is.
+    `switches` are the upstream ports, the one nearest to the CPU first.
+    """
+
+    address: str
+    class_id: int
+    numa: int | None = None
+    switches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PassedNic:
+    """A NIC that a VM has as a whole, beside its rails: its PCI address in the guest, and its site."""
+
+    guest_pci: str
+    site: PciSite
+
+
+@dataclass(frozen=True)
+class HostNuma:
+    """NUMA nodes of a host: how many there are, and what each has; 0 where it is not known. Memory is in MiB."""
+
+    nodes: int = 0
+    cores: int = 0
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class VmCpus:
+    """CPUs of a VM. `affinity` are the NUMA nodes of the host that it is tied to (none: the scheduler chooses).
+
+    Memory is in MiB. With `hot_add` the guest sees one NUMA node.
+    """
+
+    count: int = 0
+    per_socket: int = 1
+    memory_mb: int = 0
+    affinity: tuple[int, ...] = ()
+    hot_add: bool = False

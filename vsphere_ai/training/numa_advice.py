@@ -1,0 +1,71 @@
+"""Advice for the virtual NUMA nodes of a training VM, from where its GPUs and NICs are on the host.
+
+Sources: vSphere Resource Management 7.0, "Using NUMA Systems with ESXi" and "Associate Virtual Machines with Specified
+NUMA Nodes"; Performance Best Practices for VMware vSphere 7.0, "Virtual NUMA (vNUMA)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vsphere_ai.model.nodes import Node
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change of a VM and its reason. `snippet` is for a playbook; empty: it is no setting of a VM."""
+
+    snippet: str
+    reason: str
+
+
+def numa_advice(node: Node) -> tuple[Advice, ...]:
+    """Return what would bring CPUs, GPUs and NICs of a VM together; nothing where a part is not known."""
+    return tuple(_advice(node)) if node.numa.nodes > 1 and node.cpus.count else ()
+
+
+def nodes_needed(node: Node) -> int:
+    """Return how many NUMA nodes of its host a VM needs for its CPUs and memory; 0 where that is not known."""
+    cpus, numa = node.cpus, node.numa
+    if not (cpus.count and numa.cores and numa.memory_mb):
+        return 0
+    return max(-(-cpus.count // numa.cores), -(-cpus.memory_mb // numa.memory_mb))
+
+
+def _advice(node: Node) -> Iterator[Advice]:
+    gpus = sorted({g.site.numa for g in node.gpus if g.site is not None and g.site.numa is not None})
+    needed, tied = nodes_needed(node), node.cpus.affinity
+    if not gpus or not needed:
+        return
+    where = f"node{'s' if len(gpus) > 1 else ''} {' and '.join(map(str, gpus))}"
+    have = f"{node.cpus.count} vCPUs and {node.cpus.memory_mb // 1024} GB"
+    if len(gpus) == 1 and needed == 1 and tied != tuple(gpus):
+        now = f"it is tied to {', '.join(map(str, tied))}" if tied else "the scheduler may run it on another one"
+        reason = f"its GPUs are on NUMA {where}, its {have} fit into it, and {now}"
+        yield Advice("tuning: {numa_affinity: gpu}", reason)
+    if len(gpus) > 1 and tied and not set(gpus) <= set(tied):
+        reason = f"its GPUs are on NUMA {where}, and it is tied to {', '.join(map(str, tied))}"
+        yield Advice(f"tuning: {{numa_affinity: [{', '.join(map(str, gpus))}]}}", reason)
+    spans = max(needed, len(gpus))
+    if spans > 1 and spans <= node.numa.nodes:
+        yield from _spanning(node, spans, have)
+    for rail in node.rails:
+        if rail.site is not None and rail.site.numa is not None and rail.site.numa not in gpus:
+            name = f"rail {rail.number}" if rail.number is not None else rail.interface
+            reason = f"{name} goes out by {rail.vmnic or rail.site.address} on NUMA node {rail.site.numa}, the GPUs"
+            yield Advice("", f"{reason} are on {where}: its traffic crosses the link between the sockets")
+
+
+def _spanning(node: Node, spans: int, have: str) -> Iterator[Advice]:
+    cpus = node.cpus
+    if cpus.hot_add:
+        yield Advice("", "CPU hot add is on, and the guest sees one NUMA node: switch it off while the VM is off")
+    if cpus.count % spans:
+        more = -(-cpus.count // spans) * spans
+        yield Advice(
+            f"tuning: {{cpus: {more}}}", f"its {have} do not divide among the {spans} NUMA nodes that it needs"
+        )
+    elif cpus.per_socket != cpus.count // spans:
+        reason = f"it spans {spans} NUMA nodes: as many sockets, of {cpus.count // spans} cores each"
+        yield Advice(f"tuning: {{cores_per_socket: {cpus.count // spans}}}", reason)
