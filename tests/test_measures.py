@@ -102,6 +102,9 @@ LATER = (
     "compat.assessment",
     "compat.pillars",
     "report.certificate_text",
+    "app.nccl_topology",
+    "model.topology",
+    "report.topology_text",
 )
 """Functions that came after the ceiling of lines."""
 

@@ -15,7 +15,7 @@ from vsphere_ai.language.document import require, text_of
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.security.state_dir import file_name
-from vsphere_ai.training import nccl_topo
+from vsphere_ai.training.exports import nccl_topo
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.node_topology import NodeTopology, files, node_topology
 

@@ -199,6 +199,7 @@ def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Est
             speed=speed or None,
             vmnic=uplink["device"] if uplink else "",
             switch_port=chosen.leaves.get(nic.name, ""),
+            mac=nic.mac,
             guest_pci=guest_address(slot) if slot is not None else "",
             site=site_of(str(uplink.get("pci")).lower(), found, numa) if uplink else None,
         )

@@ -9,14 +9,14 @@ from vsphere_ai.app.preflight import ask_guest
 from vsphere_ai.errors import Refused, VsphereAiError
 from vsphere_ai.health import answers
 from vsphere_ai.health.answers import read_guest, refined
-from vsphere_ai.health.guest_pci import RDMA_PCI, rdma_addresses
+from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.topology import gaps, with_addresses
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
 
-ASKED = (answers.SMI, answers.LINKS, answers.ADDRESSES, answers.SYSFS, RDMA_PCI)
+ASKED = (answers.SMI, answers.LINKS, answers.ADDRESSES, answers.SYSFS, DEVICES)
 
 
 def asked_nodes(
@@ -31,8 +31,9 @@ def asked_nodes(
     def ask(shell: GuestSsh) -> Node:
         found = ask_guest(shell, ASKED)
         facts = read_guest(found)
-        node = refined(by_vm[shell.vm], facts)
-        return with_addresses(node, (gpu.bus for gpu in facts.gpus), rdma_addresses(found.get(RDMA_PCI.name)))
+        devices = found.get(DEVICES.name)
+        node = refined(with_interfaces(by_vm[shell.vm], devices), facts)
+        return with_addresses(node, (gpu.bus for gpu in facts.gpus), rdma_addresses(devices))
 
     try:
         known = on_each(shells.values(), ask)

@@ -1,18 +1,32 @@
-"""PCI addresses of RDMA devices in a guest, as sysfs shows them."""
+"""PCI addresses of RDMA devices and MAC addresses of interfaces in a guest, as sysfs shows them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from vsphere_ai.health.answers import Answer, Asked
+from vsphere_ai.model.nodes import Node
 
-_LIST = 'for d in /sys/class/infiniband/*; do echo "$d $(readlink -f "$d/device")"; done'
-RDMA_PCI = Asked("rdma-pci", ("sh", "-c", _LIST))
-_LINE = re.compile(r"/sys/class/infiniband/(\S+) /sys/\S*/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+_LIST = (
+    'for d in /sys/class/infiniband/*; do echo "$d $(readlink -f "$d/device")"; done; '
+    'for d in /sys/class/net/*; do echo "$d $(cat "$d/address")"; done'
+)
+DEVICES = Asked("devices", ("sh", "-c", _LIST))
+_RDMA = re.compile(r"/sys/class/infiniband/(\S+) /sys/\S*/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+_MAC = re.compile(r"/sys/class/net/(\S+) ([0-9a-f]{2}(?::[0-9a-f]{2}){5})")
 
 
 def rdma_addresses(answer: Answer | None) -> dict[str, str]:
-    """Return the addresses in an answer to `RDMA_PCI` by RDMA device; empty where there is none."""
-    if answer is None or answer.failure or answer.code:
-        return {}
-    return {found[1]: found[2] for line in answer.out.splitlines() if (found := _LINE.fullmatch(line))}
+    """Return the PCI addresses in an answer to `DEVICES` by RDMA device; empty where there is none."""
+    return {found[1]: found[2] for line in _lines(answer) if (found := _RDMA.fullmatch(line))}
+
+
+def with_interfaces(node: Node, answer: Answer | None) -> Node:
+    """Return a node whose rails have the interfaces of their MAC addresses, where an answer to `DEVICES` has them."""
+    names = {found[2]: found[1] for line in _lines(answer) if (found := _MAC.fullmatch(line))}
+    return replace(node, rails=tuple(replace(r, interface=names.get(r.mac, r.interface)) for r in node.rails))
+
+
+def _lines(answer: Answer | None) -> list[str]:
+    return answer.out.splitlines() if answer is not None and not answer.failure else []

@@ -35,7 +35,7 @@ class Rail:
     `number` is the number of the rail (None: the interface belongs to no rail). `port` is the port of the RDMA device,
     `gid_index` the index in its GID table, `mtu` is in bytes, `speed` in Gb/s. `vmnic` is the physical uplink of the
     host, `switch_port` the port of the physical switch as LLDP or CDP reports it. `guest_pci` is its PCI address in the
-    guest, `site` where the physical NIC that carries it sits.
+    guest, `site` where the physical NIC that carries it sits. `mac` is in lower case.
     """
 
     interface: str
@@ -50,6 +50,7 @@ class Rail:
     switch_port: str = ""
     guest_pci: str = ""
     site: PciSite | None = None
+    mac: str = ""
 
 
 @dataclass(frozen=True)

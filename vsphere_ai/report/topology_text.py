@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
-from vsphere_ai.model.nodes import Rail
 from vsphere_ai.model.text import safe
 from vsphere_ai.training.node_topology import NodeTopology
-from vsphere_ai.training.topology import WORDS
+from vsphere_ai.training.topology import WORDS, rail_name
 
 
 def topology_lines(found: Iterable[NodeTopology]) -> Iterator[str]:
@@ -26,14 +24,14 @@ def _lines(found: NodeTopology) -> Iterator[str]:
     if found.unasked:
         yield f"  guest not asked: {safe(found.unasked)}"
     for order in found.orders:
-        far = "; ".join(f"{safe(_rail(r))} {WORDS[d]} ({d})" for r, d in order.rails) or "no rail"
+        far = "; ".join(f"{safe(rail_name(r))} {WORDS[d]} ({d})" for r, d in order.rails) or "no rail"
         hint = f' -> NCCL_IB_HCA="{order.hca}"' if order.hca else ""
         yield f"  {order.gpu.name}: {far}{safe(hint)}"
     for each in found.advice:
         yield f"  advice: {f'{each.snippet}: ' if each.snippet else ''}{safe(each.reason)}"
 
 
-def topology_document(found: NodeTopology) -> Mapping[str, Any]:
+def topology_document(found: NodeTopology) -> Mapping[str, object]:
     """Return the topology of a node as plain values."""
     return {
         "vm": found.node.vm,
@@ -48,13 +46,9 @@ def topology_document(found: NodeTopology) -> Mapping[str, Any]:
                 "host_pci": order.gpu.site.address,
                 "numa": order.gpu.site.numa,
                 "nccl_ib_hca": order.hca or None,
-                "rails": [{"rail": _rail(r), "rdma_device": r.rdma_device, "distance": d} for r, d in order.rails],
+                "rails": [{"rail": rail_name(r), "rdma_device": r.rdma_device, "distance": d} for r, d in order.rails],
             }
             for order in found.orders
         ],
         "advice": [{"snippet": each.snippet or None, "reason": each.reason} for each in found.advice],
     }
-
-
-def _rail(rail: Rail) -> str:
-    return f"rail {rail.number}" if rail.number is not None else rail.interface or rail.rdma_device

@@ -1,40 +1,22 @@
-"""NCCL topology files (NCCL_TOPO_FILE): written from the topology of a node, and read back as NCCL reads them.
+"""NCCL topology file (NCCL_TOPO_FILE), written from the topology of a node.
 
-Source: NCCL, src/graph/xml.cc and xml.h (its parser and the limits of it), src/graph/topo.cc (classes).
+Source: NCCL, src/graph/xml.cc (elements and attributes) and src/graph/topo.cc (classes). Speeds and widths of links are
+left to NCCL, which reads those of the guest's devices; vCenter does not show them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.exports.finding import Finding
-from vsphere_ai.training.topology import Branch, Device, devices_of, topology
+from vsphere_ai.training.topology import Branch, Device, topology
 
 SWITCH = 0x0604
 STAND_IN = 0xF000
 """Domain of the addresses of switches, which the guest does not have: no device of a guest is in it."""
 SHOWN = 8
 """Nodes that a file names in its comment."""
-MOST_SUBNODES, MOST_ATTRIBUTES, LONGEST = 640, 16, 254
-_BUS_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_CLASS = re.compile(r"0x[0-9a-f]{6}")
-_MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})*")
-_TAG = re.compile(r"<!--.*?-->|<(/?)([A-Za-z]\w*)((?: [A-Za-z_]\w*=\"[^\"]*\")*)(/?)>", re.DOTALL)
-_ATTRIBUTE = re.compile(r" ([A-Za-z_]\w*)=\"([^\"]*)\"")
-_BELOW = {"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"}, "pci": {"pci", "gpu", "nic", "pcilink"}}
-
-
-@dataclass
-class Element:
-    """An element of a topology file: its name, attributes, children, and line."""
-
-    name: str
-    attributes: dict[str, str]
-    line: int
-    children: list[Element] = field(default_factory=list)
 
 
 def written(node: Node) -> str:
@@ -88,136 +70,3 @@ def _mask(cpus: int) -> str:
     digits = f"{(1 << cpus) - 1:x}"
     digits = digits.zfill(-(-len(digits) // 8) * 8)
     return ",".join(digits[at : at + 8] for at in range(0, len(digits), 8))
-
-
-def read(text: str) -> tuple[Element | None, list[Finding]]:
-    """Return the root of a file, and what keeps NCCL from reading it; its parser is stricter than XML."""
-    root = Element("", {}, 0)
-    open_, at = [root], 0
-    for match in _TAG.finditer(text):
-        line = text.count("\n", 0, at) + 1
-        if text[at : match.start()].strip(" \r\n"):
-            return None, [Finding(line, "NCCL's parser expects an element here")]
-        at = match.end()
-        closing, name, attributes, single = match.groups()
-        if name is None:
-            continue
-        line = text.count("\n", 0, match.start()) + 1
-        if closing:
-            if open_[-1].name != name:
-                return None, [Finding(line, f"</{name}> closes {open_[-1].name or 'nothing'}")]
-            open_.pop()
-            continue
-        made = Element(name, dict(_ATTRIBUTE.findall(attributes)), line)
-        open_[-1].children.append(made)
-        open_ += [] if single else [made]
-    line = text.count("\n", 0, at) + 1
-    if text[at:].strip(" \r\n"):
-        return None, [Finding(line, "NCCL's parser expects an element here")]
-    if len(open_) > 1:
-        return None, [Finding(line, f"{open_[-1].name} is not closed")]
-    if [each.name for each in root.children] != ["system"]:
-        return None, [Finding(1, "a topology file is one <system>")]
-    return root.children[0], []
-
-
-def check(text: str) -> list[Finding]:
-    """Return what stands against a topology file."""
-    root, found = read(text)
-    return sorted(found) if root is None else sorted(_faults(root))
-
-
-def differences(text: str, node: Node) -> list[Finding]:
-    """Return where a file without faults differs from the host of a node: devices, switches, NUMA nodes."""
-    theirs, ours = places(text), places(written(node))
-    found = []
-    for bus in sorted({*theirs, *ours}):
-        name = next((d.name for d in devices_of(node) if d.guest_pci == bus), "device")
-        line, place = theirs.get(bus, (0, ()))
-        if bus not in ours:
-            found.append(Finding(line, f"{node.vm} has no device at {bus}"))
-        elif bus not in theirs:
-            found.append(Finding(0, f"{name} of {node.vm} ({bus}) is missing"))
-        elif place != ours[bus][1]:
-            found.append(Finding(line, f"{name} of {node.vm} ({bus}) is {_shown(ours[bus][1])}, not {_shown(place)}"))
-    return found
-
-
-def places(text: str) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Return the devices of a file by their addresses: their lines, and what they are below, the NUMA node first."""
-    root, _ = read(text)
-    return dict(_places(root, ())) if root is not None else {}
-
-
-def _places(each: Element, above: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
-    name = each.attributes.get("busid", "")
-    if each.name == "pci" and not _is_switch(each):
-        yield name, (each.line, above)
-    here = {"cpu": (each.attributes.get("numaid", ""),), "pci": (name,)}.get(each.name, ())
-    for child in each.children:
-        yield from _places(child, (*above, *here))
-
-
-def _shown(place: tuple[str, ...]) -> str:
-    numa, *switches = place or ("?",)
-    return f"on NUMA node {numa}{' below ' if switches else ''}{', '.join(switches)}"
-
-
-def _faults(root: Element) -> Iterator[Finding]:
-    if root.attributes.get("version") != "1":
-        yield Finding(root.line, 'NCCL reads version="1" only')
-    seen: dict[tuple[str, str], int] = {}
-    for parent in _every(root):
-        for each in parent.children:
-            if each.name not in _BELOW.get(parent.name, ()) and parent.name in _BELOW:
-                yield Finding(each.line, f"NCCL ignores <{each.name}> in <{parent.name}>")
-        yield from _limits(parent)
-        key = {"cpu": "numaid", "pci": "busid"}.get(parent.name)
-        if key is None:
-            continue
-        value = parent.attributes.get(key)
-        if value is None:
-            yield Finding(parent.line, f"<{parent.name}> has no {key}")
-        elif (parent.name, value) in seen:
-            yield Finding(parent.line, f"{key} {value} is there twice, first on line {seen[parent.name, value]}")
-        else:
-            seen[parent.name, value] = parent.line
-            yield from _cpu(parent) if parent.name == "cpu" else _pci(parent)
-
-
-def _limits(each: Element) -> Iterator[Finding]:
-    if len(each.children) > MOST_SUBNODES:
-        yield Finding(each.line, f"<{each.name}> has more than {MOST_SUBNODES} children, which NCCL refuses")
-    if len(each.attributes) > MOST_ATTRIBUTES:
-        yield Finding(each.line, f"<{each.name}> has more than {MOST_ATTRIBUTES} attributes")
-    for name, value in each.attributes.items():
-        if len(value) > LONGEST:
-            yield Finding(each.line, f"the value of {name} is longer than {LONGEST} characters")
-
-
-def _cpu(each: Element) -> Iterator[Finding]:
-    if not re.fullmatch(r"-1|\d+", each.attributes["numaid"]):
-        yield Finding(each.line, f"'{each.attributes['numaid']}' is no number of a NUMA node")
-    mask = each.attributes.get("affinity")
-    if mask is not None and not _MASK.fullmatch(mask):
-        yield Finding(each.line, f"'{mask}' is no mask of CPUs such as 00000000,0000ffff")
-
-
-def _pci(each: Element) -> Iterator[Finding]:
-    bus, kind = each.attributes["busid"], each.attributes.get("class")
-    if not _BUS_ID.fullmatch(bus):
-        yield Finding(each.line, f"'{bus}' is no PCI address in lower case such as 0000:03:00.0")
-    if kind is None and each.children:
-        yield Finding(each.line, f"{bus} has no class, and NCCL finds none for a device that the guest does not have")
-    elif kind is not None and not _CLASS.fullmatch(kind):
-        yield Finding(each.line, f"'{kind}' is no class such as 0x030200")
-
-
-def _every(root: Element) -> Iterator[Element]:
-    yield root
-    for child in root.children:
-        yield from _every(child)
-
-
-def _is_switch(each: Element) -> bool:
-    return each.attributes.get("class", "").startswith(f"0x{SWITCH:04x}") or bool(each.children)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.training.topology import rail_name
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,8 @@ def _advice(node: Node) -> Iterator[Advice]:
         yield from _spanning(node, spans, have)
     for rail in node.rails:
         if rail.site is not None and rail.site.numa is not None and rail.site.numa not in gpus:
-            name = f"rail {rail.number}" if rail.number is not None else rail.interface
-            reason = f"{name} goes out by {rail.vmnic or rail.site.address} on NUMA node {rail.site.numa}, the GPUs"
-            yield Advice("", f"{reason} are on {where}: its traffic crosses the link between the sockets")
+            out = f"{rail_name(rail)} goes out by {rail.vmnic or rail.site.address} on NUMA node {rail.site.numa}"
+            yield Advice("", f"{out}, the GPUs are on {where}: its traffic crosses the link between the sockets")
 
 
 def _spanning(node: Node, spans: int, have: str) -> Iterator[Advice]:

@@ -80,7 +80,7 @@ def topology(node: Node) -> Topology:
 def devices_of(node: Node) -> tuple[Device, ...]:
     """Return the devices of a node that are known, by the address in the guest."""
     found = [Device(g.guest_pci, g.site, f"GPU {g.index}") for g in node.gpus if g.site]
-    found += [Device(nccl_address(r.guest_pci), r.site, _named(r)) for r in node.rails if r.site]
+    found += [Device(nccl_address(r.guest_pci), r.site, rail_name(r)) for r in node.rails if r.site]
     found += [Device(nccl_address(nic.guest_pci), nic.site, "NIC") for nic in node.passed]
     return tuple(sorted(found, key=lambda each: each.guest_pci))
 
@@ -134,7 +134,7 @@ def _gaps(node: Node) -> Iterator[str]:
         yield "it has no GPU"
     for what, site, guest in (
         *((f"GPU {g.index}", g.site, g.guest_pci) for g in node.gpus),
-        *((_named(r), r.site, r.guest_pci) for r in node.rails),
+        *((rail_name(r), r.site, r.guest_pci) for r in node.rails),
         *((f"the NIC {n.site.address}", n.site, n.guest_pci) for n in node.passed),
     ):
         if site is None:
@@ -149,7 +149,8 @@ def _gaps(node: Node) -> Iterator[str]:
         yield f"{names} have the same PCI address in the guest: {twice}"
 
 
-def _named(rail: Rail) -> str:
+def rail_name(rail: Rail) -> str:
+    """Return what a rail is called: by its number, else by its interface."""
     return f"rail {rail.number}" if rail.number is not None else rail.interface or "a rail"
 
 

@@ -175,12 +175,14 @@ def _counters(machine: Machine, nic: GuestNic) -> Iterator[tuple[str, int]]:
 
 
 def pci_paths(machine: Machine) -> str:
-    """Answer for each RDMA device of /sys/class/infiniband the path of its PCI device."""
+    """Answer for each RDMA device of /sys/class/infiniband the path of its PCI device, and MAC addresses."""
     rows = [(nic.rdma, nic.pci) for nic in machine.nics if nic.rdma] + machine.whole_nics
-    return "".join(
+    macs = "".join(f"/sys/class/net/{nic.name} {nic.mac}\n" for nic in machine.nics)
+    paths = "".join(
         f"/sys/class/infiniband/{name} /sys/devices/pci0000:00/0000:00:{21 + at:02x}.0/{pci}\n"
         for at, (name, pci) in enumerate(rows)
     )
+    return paths + macs
 
 
 def sysfs(machine: Machine, pattern: str) -> str:

@@ -1,0 +1,79 @@
+"""NCCL topology files of VMs on the lab: the planted PCI trees, through vCenter, guests and the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.pci_farms import shown
+
+pytestmark = pytest.mark.lab
+SWITCH, OTHER = "0000:3c:00.0", "0000:b0:00.0"
+SCENARIO = f"""
+name: topology
+timing: {{boot_seconds: 0.5, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: gpu-a}}]
+switches:
+  - {{name: dvs-lan, port_groups: [{{name: dvpg-lan}}]}}
+  - {{name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{{name: dvpg-rdma}}]}}
+hosts:
+  - name: esx01.lab.local
+    cluster: gpu-a
+    nvidia_driver: 470.256.02
+    cpu_cores: 32
+    gpus:
+      - {{pci: 0000:3e:00.0, board: a100-40gb, bridges: ["0000:3a:00.0", "{SWITCH}", "0000:3d:00.0"]}}
+      - {{pci: 0000:b2:00.0, board: a100-40gb, numa: 1, bridges: ["0000:ae:00.0", "{OTHER}", "0000:b1:00.0"]}}
+    nics:
+      - {{name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}}
+      - {{name: vmnic4, pci: 0000:3f:00.0, model: ConnectX-6, switch: dvs-rdma, rdma: vmrdma0,
+         bridges: ["0000:3a:00.0", "{SWITCH}", "0000:3d:04.0"]}}
+      - {{name: vmnic5, pci: 0000:b4:00.0, model: ConnectX-6, numa: 1,
+         bridges: ["0000:ae:00.0", "{OTHER}", "0000:b1:04.0"]}}
+    vmkernel: [{{name: vmk0, port_group: dvpg-lan}}, {{name: vmk2, port_group: dvpg-rdma}}]
+    ssh: {{running: true, policy: off}}
+vms:
+  - {{name: both, host: esx01.lab.local, power: on, hardware: 19, network: dvpg-lan, cpus: 24, memory_gb: 64}}
+"""
+PLAY = """
+- hosts: esx01.lab.local
+  rolling: {evacuate: power_off}
+  pvrdma_host: {vmknic: vmk2, firewall: true}
+  passthrough: {"0000:3e:00.0": true, "0000:b2:00.0": true, "0000:b4:00.0": true}
+- vms: both
+  pci_devices: [{host_device: "0000:3e:00.0"}, {host_device: "0000:b2:00.0"}, {host_device: "0000:b4:00.0"}]
+  adapters: [{type: pvrdma, port_group: dvpg-rdma}]
+"""
+
+
+@pytest.fixture
+def farm(make_lab, cli, monkeypatch):
+    made = make_lab(SCENARIO)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    assert cli("apply", cli.file(PLAY), "--yes") == 0, cli.out + cli.err
+    return made
+
+
+def test_the_file_of_a_vm_is_the_tree_of_its_host(farm, cli):
+    assert cli("render", "nccl-topo", "both") == 0, cli.out + cli.err
+    near, far = ("0000:03:00.0", "0000:13:00.0"), ("0000:04:00.0", "0000:05:00.0")
+    text = cli.out
+    assert shown(text) == {0: (near,), 1: (far,)}
+    assert "PIX" in cli.err
+    assert "cores_per_socket: 12" in cli.err
+    file = cli.file(text, "both.xml")
+    assert cli("render", "nccl-topo", "both", "--check", file) == 0, cli.out
+    assert cli("render", "nccl-topo", "--check", file) == 0
+    moved = cli.file(text.replace("0000:04:00.0", "0000:09:00.0"), "moved.xml")
+    assert cli("render", "nccl-topo", "both", "--check", moved) == 1
+    assert "GPU 1 of both (0000:04:00.0) is missing" in cli.out
+    assert cli("render", "nccl-topo", "both", "--format", "json") == 0
+    (vm,) = json.loads(cli.out)["vms"]
+    assert [(g["host_pci"], g["numa"]) for g in vm["gpus"]] == [("0000:3e:00.0", 0), ("0000:b2:00.0", 1)]
+    assert [g["rails"][0]["distance"] for g in vm["gpus"]] == ["PIX", "SYS"]
+
+
+def test_a_vm_without_a_gpu_has_no_file_and_no_vms_are_an_error(farm, cli):
+    assert cli("render", "nccl-topo", "nothing-*") == 64
+    assert cli("render", "nccl-topo") == 64
+    assert cli("render", "nccl-topo", "--check", "nowhere.xml") == 64
