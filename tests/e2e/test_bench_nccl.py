@@ -89,6 +89,21 @@ def test_a_search_names_the_vm_and_its_host(bench):
     assert result.rounds <= log2(COUNT) + 4
 
 
+def test_a_search_names_the_uplink_of_a_vm_with_one_rail(bench, cli):
+    bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})
+    (found,) = bench("trn-0[123456]", bisect=True).found
+    assert (found.kind, found.vm, found.host, found.vmnic) == ("uplink", "trn-03", "esx03.lab.local", "vmnic4")
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--layers")
+    assert cli("bench", "nccl", "trn-0[123456]", *given) == 1
+    table = {line.split("  ")[0]: line.split()[2:] for line in cli.out.splitlines() if line.startswith("trn-")}
+    assert list(table) == ["trn-01, trn-02", "trn-03, trn-04", "trn-05, trn-06"]
+    assert "slow: trn-03 and trn-04, NIC only: 5" in cli.out
+    assert "sockets only:" not in cli.out
+    assert cli("bench", "nccl", "trn-0[123456]", *given, "--format", "json") == 1
+    slow = [each for each in json.loads(cli.out)["layers"] if each["slow"]]
+    assert {each["way"] for each in slow} == {"everything", "no NVLink", "NIC only"}
+
+
 def test_a_search_names_a_link_of_two_hosts(bench):
     bench.lab.set_defects({"kind": "pair-slow", "one": "esx02*", "other": "esx03*", "factor": 0.5})
     result = bench(bisect=True)

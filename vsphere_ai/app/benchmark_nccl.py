@@ -16,14 +16,14 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
 from vsphere_ai.benchmarks.checks import Check, is_passed
-from vsphere_ai.benchmarks.layers import RUNS
+from vsphere_ai.benchmarks.layers import RUNS, measure_layers, separate, slow_ways
 from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl_text import parse_text
 from vsphere_ai.benchmarks.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
 from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
-from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial
+from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial, together
 from vsphere_ai.benchmarks.verdict import Accused, accused
 from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests, plain
 from vsphere_ai.errors import UsageError, VsphereAiError
@@ -39,7 +39,7 @@ LARGEST = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class NcclOptions:
-    """How it is run: all VMs together, every pair (`pairwise`), or a search for the slow part (`bisect`).
+    """How it is run: all VMs together, every pair (`pairwise`), a search (`bisect`), or each way of data (`layers`).
 
     `preflight`: guests are asked first, and nothing starts where something stands against it. `known` are bus
     bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
@@ -49,6 +49,7 @@ class NcclOptions:
 
     pairwise: bool = False
     bisect: bool = False
+    layers: bool = False
     preflight: bool = True
     slowdown: float = 0.25
     runs: int = 1
@@ -73,6 +74,7 @@ class NcclRequest:
 class NcclResult:
     """What was run: `parsed` is the run of all VMs, `pairs` every pair, `found` the slow parts.
 
+    `layers` are VMs and pairs on each way, in GB/s, `slow` the slow ones of these with their share of the others.
     `trials` and `rounds` count what was run. `outcome` is that of a search.
     """
 
@@ -85,10 +87,14 @@ class NcclResult:
     trials: int = 0
     rounds: int = 0
     failures: tuple[Check, ...] = ()
+    layers: Mapping[Trial, float | None] = field(default_factory=dict)
+    slow: Mapping[Trial, float] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
         """Return 0 when nothing is slow and everything was measured, else 1."""
+        if self.layers:
+            return 1 if self.slow or None in self.layers.values() else 0
         if self.outcome is not None:
             return 0 if self.outcome.is_clean else 1
         if self.pairs:
@@ -103,8 +109,8 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     error before anything runs.
     """
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
-    if request.options.pairwise and request.options.bisect:
-        raise UsageError("every pair, or a search?", "give --pairwise or --bisect")
+    if request.options.pairwise + request.options.bisect + request.options.layers > 1:
+        raise UsageError("every pair, a search, or layers?", "give one of --pairwise, --bisect and --layers")
     expected = baseline_of(request.options.baseline)
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
@@ -122,6 +128,8 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
             return _pairwise(runner, nodes)
         if request.options.bisect:
             return _bisect(runner, nodes)
+        if request.options.layers:
+            return _layers(runner, nodes)
         result = _together(runner, nodes, expected)
         _recorded(read, runner, emit)
         return result
@@ -282,5 +290,24 @@ def _slow_vm(node: Node) -> Accused:
 
 
 def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
-    outcome = runner.carry_out(search(nodes, _judge(runner.request.options)))
+    judge = _judge(runner.request.options)
+    outcome = runner.carry_out(search(nodes, judge))
+    bad = {layer.vm for layer in outcome.vms}
+    bad |= {*outcome.unresolved, *(vm for link in outcome.links for end in (link.one, link.other) for vm in end.vms)}
+    healthy = [node.vm for node in nodes if node.vm not in bad]
+    of = {node.vm: node for node in nodes}
+    searches = []
+    for at, layer in enumerate(outcome.vms):
+        own = healthy[3 * at : 3 * at + 3]
+        searches.append(separate(layer, of[layer.vm], own if len(own) == 3 else healthy[:3], judge))
+    outcome = replace(outcome, vms=tuple(runner.carry_out(together(searches))))
     return runner.result(outcome=outcome, found=accused(outcome, nodes), reference=outcome.reference)
+
+
+def _layers(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+    if len(nodes) < 2:
+        raise UsageError("layers are measured between two VMs", "name more VMs")
+    alone = [node.vm for node in nodes if len(node.gpus) > 1]
+    judge = _judge(runner.request.options)
+    found = runner.carry_out(measure_layers([node.vm for node in nodes], alone, judge))
+    return runner.result(layers=found, slow=slow_ways(found, judge))

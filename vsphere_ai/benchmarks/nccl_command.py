@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.benchmarks.collectives import COLLECTIVES
+from vsphere_ai.benchmarks.layers import LAYERS
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.nodes import Node
@@ -82,8 +83,8 @@ def command(test: NcclTest, trial: Trial, nodes: Mapping[str, Node], settings: M
 
 
 def _restricted(trial: Trial, nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Return the variables that restrict a trial to some rails or GPUs."""
-    found = {}
+    """Return the variables that restrict a trial to some rails, GPUs, or ways."""
+    found = dict(LAYERS.get(trial.layer, {}))
     if trial.gpus:
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, trial.gpus))
     if trial.rails:

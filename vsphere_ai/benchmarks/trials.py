@@ -19,7 +19,8 @@ class Trial:
     """A benchmark of some VMs; of one VM alone it measures what is inside of it.
 
     `rails` are the numbers of the rails that may be used, `gpus` the CUDA indexes; empty means all. Its result is the
-    median of `runs` runs. `why` is the stage of the search that asks for it.
+    median of `runs` runs. `why` is the stage of the search that asks for it. `layer` names the only way that data may
+    take, one of `layers.LAYERS`; empty: every way.
     """
 
     vms: tuple[str, ...]
@@ -27,6 +28,7 @@ class Trial:
     gpus: tuple[int, ...] = ()
     runs: int = 1
     why: str = ""
+    layer: str = ""
 
     @property
     def uses(self) -> frozenset[tuple[str, int | None]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from vsphere_ai.benchmarks.layers import SlowLayer
 from vsphere_ai.benchmarks.search import Outcome
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
-Kind = Literal["gpu", "inside", "uplink", "vm", "host", "link", "rail", "all"]
+Kind = Literal["gpu", "inside", "uplink", "vm", "host", "link", "rail", "all", "nvlink", "nic"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def accused(outcome: Outcome, nodes: Sequence[Node]) -> tuple[Accused, ...]:
     found = [*_hosts(outcome.vms, of)]
     named = {each.host for each in found if each.kind == "host"}
     for layer in outcome.vms:
-        if not (layer.layer == "vm" and of[layer.vm].host in named):
+        if not (layer.layer in ("vm", "host") and of[layer.vm].host in named):
             found.append(_of_layer(layer, of[layer.vm]))
     for link in outcome.links:
         ends = link.one.name, link.other.name
@@ -60,7 +60,7 @@ def accused(outcome: Outcome, nodes: Sequence[Node]) -> tuple[Accused, ...]:
 
 def _hosts(layers: Sequence[SlowLayer], of: Mapping[str, Node]) -> Iterator[Accused]:
     """Yield hosts all of whose VMs are slow, where they have several."""
-    slow = {each.vm for each in layers if each.layer == "vm"}
+    slow = {each.vm for each in layers if each.layer in ("vm", "host")}
     for host in dict.fromkeys(of[vm].host for vm in slow if of[vm].host):
         own = sorted(node.vm for node in of.values() if node.host == host)
         if len(own) > 1 and slow.issuperset(own):
@@ -79,9 +79,41 @@ def _of_layer(layer: SlowLayer, node: Node) -> Accused:
     if layer.layer == "inside":
         text = f"{where} is slow inside of the VM, and no single GPU is why"
         return Accused("inside", text, "check NVLink, PCIe link widths and the NUMA nodes", node.vm, node.host)
-    text = f"{where} is slow with every other VM, its inside and each of its rails alone are not"
+    if layer.layer == "nvlink":
+        text = f"the NVLinks of {where} are slow ({_ways(layer)}): without them it is as fast as others"
+        return Accused("nvlink", text, "check nvidia-smi nvlink -s -e, and the Fabric Manager", node.vm, node.host)
+    if layer.layer == "nic":
+        return _nics(layer, node, where)
+    if layer.layer == "host":
+        single = node.gpus[0] if len(node.gpus) == 1 else NodeGpu(-1)
+        its = f", or its GPU {single.host_pci or single.uuid}".rstrip() if len(node.gpus) == 1 else ""
+        text = f"{where} is slow on every way through PCIe and memory ({_ways(layer)}): these, its CPUs{its}"
+        remedy = "check PCIe link widths, NUMA nodes, CPU power policy, and the clocks of its GPUs"
+        return Accused("vm", text, remedy, node.vm, node.host, pci=single.host_pci, uuid=single.uuid)
+    measured = [w for w in (len(node.gpus) > 1 and "its inside", len(node.rails) > 1 and "each of its rails") if w]
+    rest = f", {' and '.join(measured)} alone {'is' if len(measured) == 1 else 'are'} not" if measured else ""
+    text = f"{where} is slow with every other VM{rest}"
     remedy = "swap it with a healthy VM to see whether the VM or its host is why"
     return Accused("vm", text, remedy, node.vm, node.host)
+
+
+def _ways(layer: SlowLayer) -> str:
+    """Return what the VM reached on each way, beside a healthy one."""
+    shown = [
+        f"{way} {own:.1f} of {other:.1f} GB/s"
+        for way, own, other in layer.ways
+        if own is not None and other is not None
+    ]
+    return ", ".join(shown) or "not measured"
+
+
+def _nics(layer: SlowLayer, node: Node, where: str) -> Accused:
+    """Return the uplink where a VM has one rail, else the VM whose rails are slow together."""
+    if len(node.rails) == 1:
+        found = uplink(node.rails[0], node)
+        return replace(found, message=f"{found.message} ({_ways(layer)})")
+    text = f"the rails of {where} are slow together ({_ways(layer)}), and no single one is why"
+    return Accused("nic", text, "check the PCIe switch of its NICs, GPUDirect RDMA and ACS", node.vm, node.host)
 
 
 def uplink(rail: Rail, node: Node) -> Accused:

@@ -113,6 +113,7 @@ def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
     _options,
     click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
     click.option("--bisect", is_flag=True, help="Search for the slow part."),
+    click.option("--layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."),
     click.option(
         "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
     ),
@@ -153,11 +154,14 @@ def _show_nccl(result: NcclResult, form: str) -> None:
         counts = {"passed": not result.exit_code, "trials": result.trials, "rounds": result.rounds}
         parsed = report.parsed_document(result.parsed)["runs"]
         found = {"found": result.found, "outcome": result.outcome, "reference": result.reference}
-        click.echo(json_text(**counts, runs=parsed, pairs=pairs, failures=result.failures, **found))
+        layers = report.layers_document(result.layers, result.slow)
+        click.echo(json_text(**counts, runs=parsed, pairs=pairs, layers=layers, failures=result.failures, **found))
         return
     about = f"{result.trials} trials in {result.rounds} rounds"
     about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
-    if result.outcome is not None:
+    if result.layers:
+        click.echo(report.layers_text(result.layers, result.slow))
+    elif result.outcome is not None:
         click.echo(report.outcome_text(result.outcome, result.found, about))
     elif result.pairs:
         click.echo(report.pairs_text(result.pairs, result.reference))

@@ -9,12 +9,14 @@ from typing import Any
 from vsphere_ai.benchmarks.baseline import Expected
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.layers import EVERYTHING
 from vsphere_ai.benchmarks.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl_run import Measure, NcclRun
 from vsphere_ai.benchmarks.perftest import RailRate
 from vsphere_ai.benchmarks.published import Figure
 from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
 from vsphere_ai.benchmarks.search import Outcome
+from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.benchmarks.verdict import Accused
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
@@ -163,6 +165,34 @@ def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float |
         share = f"{value / reference:.0%}" if value is not None and reference else "-"
         rows.append((one, other, f"{value:.2f}" if value is not None else "not measured", share))
     return table(("vm", "vm", "busbw GB/s", "of reference"), rows)
+
+
+def layers_text(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> str:
+    """Return a line per pair of VMs, or VM, with what it reached on each way, then the ways that are slow."""
+    ways = list(dict.fromkeys(trial.layer for trial in found))
+    of = {(trial.vms, trial.layer): value for trial, value in found.items()}
+    missing = {trial.vms: trial.layer for trial, value in found.items() if value is None}
+    rows = []
+    for vms in dict.fromkeys(trial.vms for trial in found):
+        values = [of.get((vms, way), -1.0) for way in ways]
+        rows.append((", ".join(vms), *("-" if v == -1.0 else "none" if v is None else f"{v:.2f}" for v in values)))
+    lines = [table(("GB/s", *(way or EVERYTHING for way in ways)), rows)]
+    for trial, share in slow.items():
+        text = f"{' and '.join(trial.vms)}, {trial.layer or EVERYTHING}: {share:.0%} of what others reach"
+        lines.append(safe(f"slow: {text}"))
+    if not slow:
+        alone = sum(len(trial.vms) > 1 and not trial.layer for trial in found) < 2
+        lines.append("not every way was measured" if missing else "nothing is slow")
+        lines += ["with one pair there is nothing to compare it with"] if alone and not missing else []
+    return "\n".join(lines)
+
+
+def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, Any]]:
+    """Return VMs and pairs on each way as JSON values."""
+    return [
+        {"vms": t.vms, "way": t.layer or EVERYTHING, "busbw": value, "share": slow.get(t), "slow": t in slow}
+        for t, value in found.items()
+    ]
 
 
 def history_text(found: Sequence[Trend]) -> str:

@@ -12,6 +12,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "gpu-busy": ("vm",),
     "gpu-throttled": ("host", "gpu", "vm", "reason"),
     "gpu-pcie": ("host", "gpu", "vm", "factor"),
+    "nvlink-slow": ("host", "gpu", "vm", "factor"),
     "ecc": ("host", "gpu", "vm", "count"),
     "remap-pending": ("host", "gpu", "vm"),
     "xid": ("host", "gpu", "vm", "number", "text", "seen"),

@@ -1,7 +1,8 @@
 """`all_reduce_perf` and its relatives of nccl-tests, started by `mpirun` or alone: tables computed from the farm.
 
-What a run reaches is the least of its nodes: the sum of the rails of a node, or NVLink where there is one node only;
-times the factors of slow GPUs, and of slow connections between hosts. Layout: nccl-tests 2.18.3 (src/util.cu).
+What a run reaches is the least of its nodes: the sum of the rails of a node, and NVLink, PCIe or the memory of the host
+between its GPUs, as the variables of NCCL allow; times the factors of slow GPUs, and of slow connections between hosts.
+Layout: nccl-tests 2.18.3 (src/util.cu).
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
-from vsphere_ai.lab.guest.machine import Machine
+from vsphere_ai.lab.guest.machine import GuestGpu, GuestNic, Machine
 from vsphere_ai.lab.guest.network import is_down, speed_gb
 from vsphere_ai.lab.shell.result import Result
 
 EFFICIENCY = 0.92
 """Bus bandwidth of a sound fabric, as a part of its line rate (2 x DGX A100 with 8 x 200 Gb: NVIDIA/deepops, 94 %)."""
-NVLINK, PCIE = 230.0, 20.0
-"""GB/s of bus bandwidth in one node: 8 x A100 with NVLink (azurehpc-health-checks), GPUs without it."""
+NVLINK, PCIE, MEMORY = 230.0, 20.0, 16.0
+"""GB/s of bus bandwidth in one node: 8 x A100 with NVLink (azurehpc-health-checks), GPUs without it, without P2P."""
+SOCKET = 10 / 8 * EFFICIENCY
+"""GB/s over TCP."""
 NOISE = 0.01
 HALF = 4 << 20
 """Bytes at which half the bandwidth is reached."""
@@ -37,6 +40,8 @@ FACTORS: dict[str, Callable[[int], float]] = {
     "reduce": lambda n: 1.0,
     "sendrecv": lambda n: 1.0,
 }
+WHOLE = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
+"""Collectives whose size counts all ranks."""
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 Find = Callable[[str], Machine | None]
 
@@ -159,20 +164,22 @@ def _lines(run: Run, name: str) -> Iterator[str]:
     yield f"#       size         count      type   redop    root     {columns}     {columns} "
     units = f"{'(us)  (GB/s)  (GB/s)':<28}     (us)  (GB/s)  (GB/s)         "
     yield f"#        (B)    (elements)                               {units}"
+    share = 4 * ranks if name in WHOLE else 4
     best, noise = bandwidth(run, ranks), random.Random()  # noqa: S311 - noise, not a secret
     seen, size = [], first
     while size <= last:
-        pair = []
+        count = size // share
+        pair, own = [], count * share
         for _ in range(2):
-            reached = best * noise.gauss(1.0, NOISE) * size / (size + HALF)
+            reached = best * noise.gauss(1.0, NOISE) * own / (own + HALF)
             factor = FACTORS[name](ranks) if ranks > 1 else 1.0
-            microseconds = LATENCY_US + size * factor / (max(reached, 1e-3) * 1e3)
-            algbw = size / microseconds / 1e3
+            microseconds = LATENCY_US + own * factor / (max(reached, 1e-3) * 1e3)
+            algbw = own / microseconds / 1e3
             pair.append((microseconds, algbw, algbw * factor))
         seen += [busbw for *_, busbw in pair]
         redop, root = ("sum" if name in REDUCING else "none"), "0" if name in ("broadcast", "reduce") else "-1"
         cells = "".join(f"  {_time(t)}  {a:6.2f}  {b:6.2f}       0" for t, a, b in pair)
-        yield f"{size:>12}  {size // 4:>12}  {'float':>8}  {redop:>6}  {root:>6}{cells}"
+        yield f"{own:>12}  {count:>12}  {'float':>8}  {redop:>6}  {root:>6}{cells}"
         size = size * step if step > 1 else size + (1 << 20)
     average = sum(seen) / len(seen) if seen else 0.0
     yield "# Out of bounds values : 0 OK"
@@ -188,8 +195,7 @@ def _time(microseconds: float) -> str:
 def _devices(run: Run) -> Iterator[str]:
     rank = 0
     for machine, own in run.nodes:
-        for device in range(own):
-            gpu = machine.gpus[device]
+        for device, gpu in enumerate(_visible(run, machine)[:own]):
             yield (
                 f"#  Rank {rank:>2} Group  0 Pid {10000 + rank:>6} on {machine.name} device {device:>2} "
                 f"[{gpu.bus.rpartition('.')[0]}] {gpu.name}"
@@ -197,18 +203,33 @@ def _devices(run: Run) -> Iterator[str]:
             rank += 1
 
 
-def _rails(machine: Machine) -> list[float]:
-    return [speed_gb(machine, nic) for nic in machine.nics if nic.rdma and not is_down(machine, nic)]
+def _visible(run: Run, machine: Machine) -> list[GuestGpu]:
+    """Return the GPUs that a run may use."""
+    asked = run.variables.get("CUDA_VISIBLE_DEVICES", "")
+    return [gpu for gpu in machine.gpus if not asked or str(gpu.index) in asked.split(",")]
+
+
+def _is_off(run: Run, name: str) -> bool:
+    return run.variables.get(name) == "1"
+
+
+def _rails(run: Run, machine: Machine) -> list[GuestNic]:
+    """Return the interfaces whose RDMA device a run may use, and whose link is up."""
+    if _is_off(run, "NCCL_IB_DISABLE") or run.variables.get("NCCL_NET") == "Socket":
+        return []
+    asked = run.variables.get("NCCL_IB_HCA", "").lstrip("=")
+    names = {each.partition(":")[0] for each in asked.split(",") if each}
+    return [n for n in machine.nics if n.rdma and not is_down(machine, n) and (not names or n.rdma in names)]
 
 
 def _info(run: Run) -> Iterator[str]:
     for machine, _ in run.nodes:
-        rdma = [nic.rdma for nic in machine.nics if nic.rdma and not is_down(machine, nic)]
+        rdma = [nic.rdma for nic in _rails(run, machine)]
         start = f"{machine.name}:10000:10000 [0] NCCL INFO"
         shown = " ".join(f"[{n}]{device}:1/RoCE" for n, device in enumerate(rdma))
         yield f"{start} NET/IB : Using {shown}" if rdma else f"{start} NET/IB : No device found."
         if len(run.nodes) > 1:
-            how = "NET/IB/0" if rdma and run.variables.get("NCCL_IB_DISABLE") != "1" else "NET/Socket/0"
+            how = "NET/IB/0" if rdma else "NET/Socket/0"
             yield f"{start} Channel 00/0 : 0[0] -> 1[0] [send] via {how}"
 
 
@@ -218,14 +239,28 @@ def bandwidth(run: Run, ranks: int) -> float:
         return 1000.0
     found = []
     for machine, own in run.nodes:
-        slow = min((machine.defects.factor("gpu-slow", **machine.at(gpu)) for gpu in machine.gpus[:own]), default=1.0)
-        inside = PCIE if machine.gpus and machine.gpus[0].is_vgpu else NVLINK
-        rails = _rails(machine)
+        gpus = _visible(run, machine)[:own]
+        slow, lanes, links = (_least(machine, kind, gpus) for kind in ("gpu-slow", "gpu-pcie", "nvlink-slow"))
+        rails = [speed_gb(machine, nic) for nic in _rails(run, machine)]
         # a collective waits for its slowest rail
-        network = min(rails) * len(rails) / 8 * EFFICIENCY if rails else 10 / 8 * EFFICIENCY
-        if run.variables.get("NCCL_IB_DISABLE") == "1":
-            network = 10 / 8 * EFFICIENCY
-        found.append((inside if len(run.nodes) == 1 else network) * slow)
+        network = (min(rails) * len(rails) / 8 * EFFICIENCY if rails else SOCKET) * lanes
+        inside = _inside(run, gpus, network, lanes, links)
+        ways = [*([network] if len(run.nodes) > 1 else []), *([inside] if own > 1 or len(run.nodes) == 1 else [])]
+        found.append(min(ways) * slow)
     for (one, _), (other, _) in combinations(run.nodes, 2):
         found.append(min(found) * one.defects.between(one.host.name, other.host.name))
     return min(found)
+
+
+def _least(machine: Machine, kind: str, gpus: Sequence[GuestGpu]) -> float:
+    return min((machine.defects.factor(kind, **machine.at(gpu)) for gpu in gpus), default=1.0)
+
+
+def _inside(run: Run, gpus: Sequence[GuestGpu], network: float, lanes: float, links: float) -> float:
+    """Return the bandwidth between the GPUs of a node, by the fastest way that NCCL may take."""
+    has_links = bool(gpus) and not gpus[0].is_vgpu
+    if not _is_off(run, "NCCL_P2P_DISABLE") and has_links:
+        return NVLINK * links
+    if not _is_off(run, "NCCL_P2P_DISABLE") and run.variables.get("NCCL_P2P_LEVEL") != "NVL":
+        return PCIE * lanes
+    return MEMORY * lanes if not _is_off(run, "NCCL_SHM_DISABLE") else network
