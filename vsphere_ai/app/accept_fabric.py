@@ -11,8 +11,21 @@ from vsphere_ai.app.events import Emit
 from vsphere_ai.benchmarks.pairs import EVERY, Pair, chosen_pairs
 from vsphere_ai.benchmarks.partitions import places
 from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.model.nodes import Node
 
 ALL_REDUCE, A_PAIR, A_RAIL = "all_reduce of all VMs", "all_reduce of a pair", "ib_write_bw"
+
+
+LEAST_OF_LINE = 0.5
+"""Share of the line rate that an all-reduce of VMs has to reach: a healthy one reaches 0.92 (ADR-021 of
+NVIDIA/cluster-readiness-engine); 0.56 is reported of VMs without a topology file (NVIDIA/nccl-tests issue 380)."""
+
+
+def line_rate(nodes: Iterable[Node]) -> float | None:
+    """Return what the rails of the slowest of several nodes carry, in GB/s; None where a speed is not known."""
+    every = [[rail.speed for rail in node.rails if rail.rdma_device] for node in nodes]
+    sums = [sum(speed or 0.0 for speed in speeds) / 8 for speeds in every if speeds and all(speeds)]
+    return min(sums) if len(sums) == len(every) > 1 else None
 
 
 def rdma(found: Acceptance, emit: Emit) -> Gate:
@@ -78,7 +91,11 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     )
     if result.reference is not None:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"
-        yield Measurement(ALL_REDUCE, "pass", text, parts, result.reference, unit="GB/s")
+        line = line_rate(result.nodes)
+        status: Status = "fail" if line and result.reference < LEAST_OF_LINE * line else "pass"
+        text += f", {result.reference / line:.0%} of the line rate of its rails, {line:g} GB/s" if line else ""
+        limit = LEAST_OF_LINE * line if line else None
+        yield Measurement(ALL_REDUCE, status, text, parts, result.reference, limit, "GB/s")
 
 
 def _pair_name(pair: Iterable[str]) -> str:

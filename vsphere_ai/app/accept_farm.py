@@ -17,9 +17,10 @@ from pathlib import Path
 
 from vsphere_ai import __version__
 from vsphere_ai.app.accept_gates import ALWAYS, GATES
+from vsphere_ai.app.accept_guests import guest_facts
 from vsphere_ai.app.accept_values import Acceptance, AcceptRequest, GateName
 from vsphere_ai.app.events import Emit, Remark, Status, ignore
-from vsphere_ai.app.nodes import NodesRequest, read_nodes
+from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
 from vsphere_ai.app.read_estate import read_for
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
@@ -151,7 +152,10 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
             farm = assessment.farm_of(view, Records(_now().date()), frozenset())
             return certified_facts(farm, found.nodes)
 
-        facts = evaluate_with(kinds(), estate, certified)[0]
+        facts = dict(evaluate_with(kinds(), estate, certified)[0])
+        if session.inventory.guests is not None:
+            for vm, more in guest_facts(found.nodes, guest_settings(session.inventory)).items():
+                facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
         return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
 
 

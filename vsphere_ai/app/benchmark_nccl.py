@@ -141,8 +141,8 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
 def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
     """Add the result of a whole set to its history, and say where it became slower."""
     members = [m for m in members_of(read.estate) if m.exists and not m.leaving]
-    of = {m.ref: m.set for m in members}
-    names = {of.get(node.ref, "") for node in read.nodes}
+    of = {m.name: m.set for m in members}
+    names = {of.get(node.vm, "") for node in read.nodes}
     name = names.pop() if len(names) == 1 else ""
     if not name or runner.last is None or len(read.nodes) != sum(m.set == name for m in members):
         return
