@@ -55,6 +55,10 @@ class Jobs:
             assert time.monotonic() < until, self.status()
             time.sleep(0.05)
 
+    def pid_of(self, rank):
+        environments = ((p, open(f"/proc/{p}/environ", "rb").read().split(b"\0")) for p in self.rank_pids())  # noqa: SIM115
+        return next(p for p, env in environments if f"RANK={rank}".encode() in env)
+
     def rank_pids(self):
         return sorted(processes_of(self.run))
 
@@ -89,8 +93,7 @@ WAITING = "import time, os, sys\nprint(os.environ['RANK'], flush=True)\ntime.sle
 def test_a_rank_that_dies_stops_all_others(two, number, code):
     job = Jobs(two, WAITING).start()
     job.until_running()
-    victim = next(p for p in job.rank_pids() if b"RANK=3" in open(f"/proc/{p}/environ", "rb").read().split(b"\0"))  # noqa: SIM115
-    os.kill(victim, number)
+    os.kill(job.pid_of(3), number)
     found = job.wait()
     assert gone(job.run)
     assert found.exit_code == 1
@@ -209,13 +212,12 @@ def test_a_process_that_a_gpu_still_lists_is_left(two):
     two.nvidia_smi("trn-02", SMI.format(folder=two.folder))
     job = Jobs(two, WAITING).start()
     job.until_running()
-    # a process of a moment, such as a shell of the guest, is in one of two looks only
-    of_node = sorted(set(job.status().found["trn-02"].pids) & set(job.status().found["trn-02"].pids))
-    (two.folder / "pids").write_text(f"{of_node[0]}\n1\n")  # the other one is not of this run
+    own = job.pid_of(2)
+    (two.folder / "pids").write_text(f"{own}\n1\n")  # the other one is not of this run
     found = stop_run(job.request)
-    assert found.found["trn-02"].left == (of_node[0],)
+    assert found.found["trn-02"].left == (own,)
     assert (found.exit_code, found.head.outcome) == (1, "failed")
-    assert str(of_node[0]) in found.head.reason
+    assert str(own) in found.head.reason
     assert gone(job.run, 0)
 
 

@@ -10,10 +10,11 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 import pytest
 from app.test_launch_run import Jobs
-from support.training_guests import gone, networked, processes_of  # noqa: F401
+from support.training_guests import gone, networked, processes_of, separate  # noqa: F401
 
 from vsphere_ai.app.launch_run import run_logs
 
@@ -47,7 +48,7 @@ def launched(two, script, mode="torchrun", **more):
 
 def lines(job):
     logs = run_logs(job.request).logs
-    text = "".join(t for own in logs.values() for t in own.values())
+    text = "".join(t for own in logs.values() if isinstance(own, dict) for t in own.values())
     return sorted(line for line in text.splitlines() if line.startswith("rank ")), text
 
 
@@ -96,3 +97,50 @@ def test_a_worker_that_is_killed_ends_agents_and_workers_of_both_nodes(two):
 def environment(pid):
     with open(f"/proc/{pid}/environ", "rb") as file:
         return file.read().split(b"\0")
+
+
+@pytest.fixture
+def three(separate):
+    for vm in ("trn-01", "trn-02", "trn-03"):
+        separate.start(vm)
+    return separate
+
+
+ELASTIC = """
+import datetime, os, sys, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
+while True:
+    value = torch.tensor([1])
+    dist.all_reduce(value)
+    sys.stdout.write(f"rank {dist.get_rank()} sum {value.item()}\\n")
+    sys.stdout.flush()
+    if os.path.exists(sys.argv[1]) and value.item() == 4:
+        break
+    time.sleep(0.2)
+time.sleep(1)
+dist.destroy_process_group()
+"""
+
+
+def test_an_elastic_run_goes_on_with_fewer_nodes(three):
+    done = three.folder / "done"
+    job = launched(three, ELASTIC, torchrun={"elastic": "2:3", "max_restarts": 3}, args=[str(done)])
+
+    def until(text):
+        end = time.monotonic() + 90
+        while text not in lines(job)[1]:
+            assert time.monotonic() < end, lines(job)[1][-3000:]
+            assert not job.status().is_over, lines(job)[1][-3000:]
+            time.sleep(0.5)
+
+    until("sum 6\n")
+    three.cut("trn-03")
+    until("sum 4\n")
+    assert list(job.status().lost) == [2]
+    done.touch()
+    found = job.wait()
+    assert found.head.outcome == "done", (found.head, lines(job)[1][-3000:])
+    assert gone(job.run)

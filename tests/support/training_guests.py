@@ -113,6 +113,7 @@ class NetworkedGuests(TrainingGuests):
     """Guests with an address of their own each, on one network, as VMs have them; needs root and iproute2."""
 
     PORT = 2222
+    MORE: tuple[str, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -136,6 +137,7 @@ class NetworkedGuests(TrainingGuests):
             "-m",
             "-n",
             "-u",
+            *self.MORE,
             "sh",
             "-c",
             f"{OWN_NETWORK}; {self.own_folders(own)}",
@@ -198,13 +200,18 @@ class NetworkedGuests(TrainingGuests):
         """The programs that run in a guest, beside its OpenSSH server."""
         return [name for _, name in self._inside(vm) if not name.startswith("sshd")]
 
-    def close(self) -> None:
-        """End the guests with all that is in them: sessions whose network is gone first would wait for ever."""
-        for vm, server in self.servers.items():
+    def cut(self, vm: str) -> None:
+        """End a guest with all that is in it, as when its host fails."""
+        if self.servers[vm].process.poll() is None:
             for pid, _ in self._inside(vm):
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            server.process.wait(10)
+            self.servers[vm].process.wait(10)
+
+    def close(self) -> None:
+        """End the guests with all that is in them: sessions whose network is gone first would wait for ever."""
+        for vm in self.servers:
+            self.cut(vm)
         for link in (*self.links, self.bridge):
             with suppress(subprocess.CalledProcessError):  # the kernel may have removed it with its network
                 ip("link", "del", link)
@@ -218,6 +225,12 @@ class NetworkedGuests(TrainingGuests):
                 if os.readlink(entry / "ns/net") == own:
                     found.append((int(entry.name), (entry / "comm").read_text().strip()))
         return found
+
+
+class SeparateGuests(NetworkedGuests):
+    """Guests that do not see each other's processes either."""
+
+    MORE = ("-p", "--fork", "--kill-child", "--mount-proc")
 
 
 LINKS = count(1)
@@ -270,10 +283,19 @@ def guests(tmp_path):
 
 @pytest.fixture
 def networked(tmp_path):
+    yield from with_networks(NetworkedGuests, tmp_path)
+
+
+@pytest.fixture
+def separate(tmp_path):
+    yield from with_networks(SeparateGuests, tmp_path)
+
+
+def with_networks(kind, tmp_path):
     if SSHD is None or shutil.which("mpirun") is None:
         pytest.skip("no OpenSSH server or no Open MPI here: apt-get install openssh-server openmpi-bin")
     try:
-        made = NetworkedGuests(tmp_path)
+        made = kind(tmp_path)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this account cannot make networks")
     yield made

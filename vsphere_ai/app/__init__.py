@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     )
     from vsphere_ai.app.launch_export import JobExportRequest, check_job_export, export_job
     from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
-    from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
+    from vsphere_ai.app.launch_run import run_logs, run_status, start_job, stop_run, wait_for_run, watch_run
+    from vsphere_ai.app.launch_watch import RunRequest
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.nccl_topology import (
         TopologyRequest,
@@ -106,7 +107,8 @@ _NAMES = {
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "launch_export": "JobExportRequest check_job_export export_job",
     "launch_job": "LaunchRequest load_job planned_launch",
-    "launch_run": "RunRequest run_logs run_status start_job stop_run wait_for_run",
+    "launch_run": "run_logs run_status start_job stop_run wait_for_run watch_run",
+    "launch_watch": "RunRequest",
     "lock_state": "LockState UnlockRequest unlock",
     "nccl_topology": "TopologyRequest TopologyResult check_topology nccl_topologies save_topologies",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
@@ -151,7 +153,7 @@ __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "Spiderpo
 __all__ += ["CheckpointRequest", "MemoryRequest", "calculate_checkpoints", "calculate_memory"]
 __all__ += ["JobExportRequest", "check_job_export", "export_job"]
 __all__ += ["LaunchRequest", "load_job", "planned_launch"]
-__all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run"]
+__all__ += ["RunRequest", "run_logs", "run_status", "start_job", "stop_run", "wait_for_run", "watch_run"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += [
     "NodesRequest",

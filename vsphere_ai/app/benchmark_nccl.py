@@ -25,10 +25,11 @@ from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
 from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial, together
 from vsphere_ai.benchmarks.verdict import Accused, accused
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests, plain
+from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import plain
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.training.nccl_env import nccl_settings
 

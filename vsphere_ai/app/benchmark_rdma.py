@@ -22,10 +22,11 @@ from vsphere_ai.benchmarks.perftest import (
     rounds_of_neighbours,
 )
 from vsphere_ai.benchmarks.verdict import Accused, uplink
-from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests, plain
+from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node, Rail
+from vsphere_ai.model.text import plain
 
 TRIES, PAUSE = 10, 0.5
 """How often a client tries to reach its server, which may not listen yet, and the seconds in between."""

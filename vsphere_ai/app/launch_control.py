@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.launch_mesh import Mesh
 from vsphere_ai.app.launch_node import ARGV, program
-from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh, on_each, open_guests
+from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh, on_each, open_guests
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
@@ -22,6 +22,8 @@ _ASK = 60.0
 """Seconds that a question to a node may take."""
 MOST_LOG = 256 * 1024
 """Bytes of the ends of logs that are read of a node."""
+MOST_RAS, RAS_WITHIN = 8 << 20, 20.0
+"""Bytes of an answer of NCCL, about 700 of which it writes for a rank; and seconds until its end."""
 
 
 def start(
@@ -66,6 +68,9 @@ def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str,
         "run": made.run,
         "folder": f"{RUNS}/{made.run}",
         "nodes": len(made.nodes),
+        "least": made.fewest or len(made.nodes),
+        "scripts": list(job.scripts),
+        "steps": [job.steps.pattern, job.steps.warm_up],
         "head": [first.address, job.control_port],
         "token": secrets.token_hex(32),
         "workdir": job.workdir,
@@ -126,6 +131,13 @@ def logs(shell: GuestSsh, run: str, most: int = MOST_LOG) -> dict[str, str]:
     return _ask(shell, "logs", {"runs": RUNS, "run": run, "most": most}, TypeAdapter(dict[str, str]))
 
 
+def ras(shell: GuestSsh, address: str) -> dict[str, str]:
+    """Return what NCCL on a node answers about the ranks of its job: `text`, or as `fault` why there is no answer."""
+    spec: dict[str, JsonValue] = {"address": address, "within": RAS_WITHIN, "most": MOST_RAS}
+    done = shell.run(ARGV, stdin=program("watching", "ras", spec), timeout=_ASK, most=2 * MOST_RAS)
+    return _read(shell, done, TypeAdapter(dict[str, str]))
+
+
 def newest(shell: GuestSsh, job: TrainingJob) -> str:
     """Return the newest run of a job that a node has; `UsageError` where it has none."""
     found = _ask(shell, "runs", {"runs": RUNS, "job": job.training_job}, TypeAdapter(list[str]))
@@ -137,8 +149,13 @@ def newest(shell: GuestSsh, job: TrainingJob) -> str:
 def _ask(
     shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = _ASK
 ) -> T:
-    """Ask a node; what it answers is read with bounds, as anything of a guest."""
-    done = shell.run(ARGV, stdin=program("asking", function, spec), timeout=within)
+    return _read(shell, shell.run(ARGV, stdin=program("asking", function, spec), timeout=within), form)
+
+
+def _read(shell: GuestSsh, done: Done, form: TypeAdapter[T]) -> T:
+    """Return what a node answered, which is read with bounds, as anything of a guest."""
+    if done.truncated:
+        raise Unreachable(f"{shell.vm}: it wrote more than is read", "look at the guest", rule="launch.node")
     if done.code:
         raise StepFailed(f"{shell.vm}: {done.shown}", "look at the guest", rule="launch.node")
     try:

@@ -44,15 +44,19 @@ def load_job(path: Path) -> TrainingJob:
     return job
 
 
-def job_nodes(job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore) -> Nodes:
+def job_nodes(
+    job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore, *, usable: bool = True
+) -> Nodes:
     """Return the nodes of a job that was read from `path`: the VMs of its set, or those that it lists.
 
-    With them come the states that vCenter shows of the VMs of a set.
+    With them come the states that vCenter shows of the VMs of a set. `usable`: refuse a set with a VM that cannot run
+    the job now.
     """
     if isinstance(job.nodes, SetNodes):
         wanted = NodesRequest((), path.parent / job.nodes.playbook, job.nodes.set, job.nodes.nic, estate)
         found = list_nodes(wanted, emit)
-        _require_usable(found, job.nodes.set)
+        if usable:
+            _require_usable(found, job.nodes.set)
         return found.nodes, found.states
     return tuple(map(_own, job.nodes)), {}
 

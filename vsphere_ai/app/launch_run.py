@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.launch_control import close, logs, newest, opened, start, status, stop
+from vsphere_ai.app.launch_control import close, logs, opened, start, status, stop
 from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_run
 from vsphere_ai.app.launch_mesh import make_mesh
+from vsphere_ai.app.launch_watch import GAP, RunRequest, progress_of, reached
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.nodes_pci import placed_nodes
-from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
-from vsphere_ai.errors import UsageError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launchers import launch
 from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """A run of a job: by its name, else the newest that rank 0's node has."""
-
-    job: Path
-    run: str = ""
-    estate: EstateRequest = field(default_factory=EstateRequest)
 
 
 def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
@@ -71,6 +60,17 @@ def run_status(request: RunRequest, emit: Emit = ignore) -> RunResult:
     return _asked(request, emit, lambda shell, run, _: status(shell, run))
 
 
+def watch_run(request: RunRequest, emit: Emit = ignore, gap: float = GAP) -> RunResult:
+    """Return how a run stands, and while it goes on whether it gets on: by the steps in its logs, and by NCCL.
+
+    NCCL is asked once, and again `gap` seconds later unless the steps come in time.
+    """
+    with reached(request, emit) as guests:
+        run = guests.run_of(request)
+        result = RunResult(run, guests.nodes, guests.on_each(lambda shell: status(shell, run)))
+        return result if result.is_over else replace(result, progress=progress_of(guests, result, emit, gap))
+
+
 def stop_run(request: RunRequest, emit: Emit = ignore) -> RunResult:
     """Stop a run on all its nodes, and return how it stands then; `left` are processes that could not be ended."""
     return _asked(request, emit, stop)
@@ -88,29 +88,12 @@ def wait_for_run(request: RunRequest, emit: Emit = ignore, every: float = 2.0) -
 
 def run_logs(request: RunRequest, emit: Emit = ignore) -> LogsResult:
     """Return the ends of the logs of a run."""
-    job, nodes, shells = _reached(request, emit)
-    try:
-        run = request.run or newest(shells[nodes[0].vm], job)
-        return LogsResult(run, on_each(shells.values(), lambda shell: logs(shell, run)))
-    finally:
-        close(shells)
+    with reached(request, emit) as guests:
+        run = guests.run_of(request)
+        return LogsResult(run, guests.on_each(lambda shell: logs(shell, run)))
 
 
-Work = Callable[[GuestSsh, str, TrainingJob], NodeRun]
-
-
-def _asked(request: RunRequest, emit: Emit, work: Work) -> RunResult:
-    job, nodes, shells = _reached(request, emit)
-    try:
-        run = request.run or newest(shells[nodes[0].vm], job)
-        return RunResult(run, nodes, on_each(shells.values(), lambda shell: work(shell, run, job)))
-    finally:
-        close(shells)
-
-
-def _reached(request: RunRequest, emit: Emit) -> tuple[TrainingJob, tuple[Node, ...], dict[str, GuestSsh]]:
-    job = load_job(request.job)
-    if request.run and not request.run.startswith(f"{job.training_job}-"):
-        raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
-    nodes, _ = job_nodes(job, request.job, request.estate, emit)
-    return job, nodes, opened(nodes, guest_settings(find_inventory(request.estate.inventory)))
+def _asked(request: RunRequest, emit: Emit, work: Callable[[GuestSsh, str, TrainingJob], NodeRun]) -> RunResult:
+    with reached(request, emit) as guests:
+        run = guests.run_of(request)
+        return RunResult(run, guests.nodes, guests.on_each(lambda shell: work(shell, run, guests.job)))

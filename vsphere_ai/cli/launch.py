@@ -107,14 +107,15 @@ def _run_options(function: Callable[..., int]) -> Callable[..., int]:
 @command.command("status")
 @_run_options
 def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
-    """Show how a run of a job stands on each of its nodes.
+    """Show how a run of a job stands on each of its nodes, and whether it gets on.
 
-    Exits 1 where it failed, where a node cannot be asked, and where its supervisor is gone before the end. Changes
-    nothing.
+    Its steps are read from its logs, and NCCL is asked about its ranks: a rank that holds up the others is named with
+    its VM, ESXi host and GPU. Exits 1 where it failed or hangs, where a node cannot be asked, and where its supervisor
+    is gone before the end. Changes nothing.
     """
     from vsphere_ai import app
 
-    return _show(app.run_status(app.RunRequest(job, run, estate), show_event), form)
+    return _show(app.watch_run(app.RunRequest(job, run, estate), show_event), form)
 
 
 @command.command("stop")

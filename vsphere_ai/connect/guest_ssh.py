@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +14,12 @@ from vsphere_ai.connect.ssh import LARGEST_OUTPUT, SshClient
 from vsphere_ai.connect.ssh_endpoint import Broken, SshAdvice, SshEndpoint, SshLimits, Unended
 from vsphere_ai.errors import Unreachable, VsphereAiError
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import plain, safe
 
 AT_ONCE = 32
 """Guests that are worked with at a time."""
 _ENDS_AFTER = 2
 """Seconds after the deadline at which the guest itself ends a command that still runs."""
-# ECMA-48: control sequences, operating system commands up to their end, and other escapes
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_ -/]+[0-~]?)")
 _ADVICE = SshAdvice(
     stopped="Start the SSH service in the guest, or name its port under guests: in the inventory.",
     refused="Correct guests: in the inventory, or add the public key to the guest's authorized_keys.",
@@ -106,12 +103,6 @@ class GuestSsh(SshClient):
                 raise Broken(said, "Look whether the guest is well, then try again.") from error
             raise GuestTimedOut(f"{said} ({timeout:g} s)", "Look at the guest: its driver may hang.") from error
         return Done(ended.status, _text(ended.out), _text(ended.err), ended.cut)
-
-
-def plain(text: str) -> str:
-    """Return text of a guest without escape sequences; other control characters are replaced, lines are kept."""
-    lines = _ANSI.sub("", text).replace("\r\n", "\n").split("\n")
-    return "\n".join(safe(line.replace("\t", "    ")) for line in lines)
 
 
 def open_guests(

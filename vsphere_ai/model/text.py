@@ -25,6 +25,12 @@ def safe(text: str) -> str:
     return _UNUSUAL.sub(lambda c: "\N{REPLACEMENT CHARACTER}" if _invisible(c[0]) else c[0], text)
 
 
+def plain(text: str) -> str:
+    """Return text of a guest without escape sequences; other control characters are replaced, lines are kept."""
+    lines = _ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(safe(line.replace("\t", "    ")) for line in lines)
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things: ``1 host``, ``2 hosts``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
@@ -35,6 +41,9 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
+
+# ECMA-48: control sequences, operating system commands up to their end, and other escapes
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_ -/]+[0-~]?)")
 
 # only these are looked up one by one: a plan has a million characters
 _UNUSUAL = re.compile(r"[^ -~]")

@@ -8,9 +8,17 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.model.text import counted, safe
+from vsphere_ai.model.text import counted, plain, safe
 from vsphere_ai.training.launch import Launch, NodeLaunch, Process
+from vsphere_ai.training.progress import Progress, Suspect
 from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
+
+_SAID = {
+    "going": "it gets on",
+    "stalled": "it is stalled",
+    "hung": "it hangs",
+    "unknown": "whether it gets on is not known",
+}
 
 
 def launch_text(launch: Launch) -> str:
@@ -97,12 +105,13 @@ def _process_document(process: Process) -> dict[str, JsonValue]:
 
 def run_text(result: RunResult) -> str:
     """Return how a run stands: a line per node, and below it one per process that ended."""
-    lines = [f"{safe(result.run)}: {_outcome(result)}", ""]
+    lines = [f"{safe(result.run)}: {_outcome(result)}", *_progress_lines(result), *_script_lines(result), ""]
     for number, node in enumerate(result.nodes):
         found = result.found[node.vm]
         place = f" on {node.host}" if node.host else ""
         if isinstance(found, VsphereAiError):
             lines.append(safe(f"NODE {number}  {node.vm}{place}  not known: {found.message}"))
+            lines += [safe(f"  the run goes on without it: {result.lost[number]}")] if number in result.lost else []
             continue
         running = sum(code is None for code in found.processes.values())
         state = f"{running} of {counted(len(found.processes), 'process')} running" if running else found.state
@@ -112,6 +121,7 @@ def run_text(result: RunResult) -> str:
             safe(f"  {name} ended with {_code(code)}") for name, code in found.processes.items() if code is not None
         ]
         lines += [f"  process {pid} is left" for pid in found.left]
+        lines += [safe(f"  the run goes on without it: {result.lost[number]}")] if number in result.lost else []
         if found.unsure:
             lines.append("  nvidia-smi does not answer: whether a GPU still has a process of the run is not known")
     return "\n".join(lines) + "\n"
@@ -133,6 +143,7 @@ def run_document(result: RunResult) -> dict[str, JsonValue]:
                 "processes": dict(found.processes),
                 "left": list(found.left),
                 "unsure": found.unsure,
+                "steps": {n: {"step": c.step, "age": round(c.age, 1), "mean": c.mean} for n, c in found.steps.items()},
             }
             about["supervisor"] = found.alive
         nodes.append(about)
@@ -142,8 +153,60 @@ def run_document(result: RunResult) -> dict[str, JsonValue]:
         "reason": known.reason or None,
         "attempt": known.attempt,
         "over": result.is_over,
+        "progress": _progress_document(result.progress) if result.progress else None,
+        "scripts": {path: {text: list(vms) for text, vms in own.items()} for path, own in result.scripts().items()},
+        "lost": {result.nodes[number].vm: why for number, why in result.lost.items() if number < len(result.nodes)},
         "nodes": nodes,
     }
+
+
+def _progress_lines(result: RunResult) -> list[str]:
+    found = result.progress
+    if found is None:
+        return []
+    said = {
+        "going": "it gets on",
+        "stalled": "stalled",
+        "hung": "it hangs",
+        "unknown": "whether it gets on is not known",
+    }
+    lines = [f"{said[found.verdict]}: {safe(found.reason)}"]
+    lines += [f"  {safe(_suspect(each))}" for each in found.suspects]
+    return lines + [f"  note: {safe(each)}" for each in found.notes]
+
+
+def _suspect(each: Suspect) -> str:
+    rank = f"rank {each.rank}" if each.rank >= 0 else "a rank"
+    place = ", ".join(
+        p for p in (each.vm, f"on {each.host}" if each.host else "", f"GPU {each.gpu}" * bool(each.gpu)) if p
+    )
+    return f"{rank} ({place}{f', process {each.pid}' if each.pid else ''}): {each.reason}"
+
+
+def _progress_document(found: Progress) -> dict[str, JsonValue]:
+    suspects: list[JsonValue] = [
+        {
+            "rank": each.rank if each.rank >= 0 else None,
+            "vm": each.vm,
+            "host": each.host or None,
+            "gpu": each.gpu or None,
+            "pid": each.pid or None,
+            "reason": each.reason,
+        }
+        for each in found.suspects
+    ]
+    return {"verdict": found.verdict, "reason": found.reason, "suspects": suspects, "notes": list(found.notes)}
+
+
+def _script_lines(result: RunResult) -> list[str]:
+    lines = []
+    for path, own in result.scripts().items():
+        if len(own) == 1:
+            lines.append(safe(f"{path}: SHA-256 {next(iter(own))}"))
+        else:
+            shown = "; ".join(f"{text[:12]} on {', '.join(vms)}" for text, vms in own.items())
+            lines.append(safe(f"{path} differs between nodes: {shown}"))
+    return lines
 
 
 def logs_text(result: LogsResult) -> str:
@@ -155,7 +218,7 @@ def logs_text(result: LogsResult) -> str:
             continue
         for name, text in found.items():
             if text or name != "supervisor.log":
-                lines += [safe(f"== {vm} {name}"), *(safe(line) for line in text.splitlines())]
+                lines += [safe(f"== {vm} {name}"), *plain(text).splitlines()]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -21,6 +21,7 @@ _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 _DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}")
 _ELASTIC = re.compile(r"([1-9]\d{0,3}):([1-9]\d{0,3})")
+_SCRIPT = re.compile(r"/[^{}\n]*\.(?:py|sh|bash)")
 _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?")
 
 
@@ -210,6 +211,38 @@ class Checkpoint(Options):
     dir: Path
 
 
+STEP = (
+    r"\biteration\s+(\d+)\s*/"
+    r"|(?i:\b(?:global[ _-]?step|steps?|iter(?:ation)?)\b['\"]?\s*[:=#]?\s*\[?\s*(\d+))"
+    r"|(?i:\bepoch:?\s*\[\d+\]\s*\[\s*(\d+)/)"
+    r"|\|\s*(\d+)/\d+\s*\["
+)
+"""Steps in the logs of Megatron-LM, of programs that write `step 12` or `iter: 12`, of PyTorch's examples, of tqdm."""
+
+
+def _pattern(text: str) -> str:
+    try:
+        groups = re.compile(text).groups
+    except re.error as fault:
+        raise ValueError(f"this is no regular expression: {fault}") from None
+    if not groups:
+        raise ValueError(r"the number of the step needs a group" "\n" r"write e.g. 'step=(\d+)'")
+    return text
+
+
+class Steps(Options):
+    """How logs show a step, and after how long without one a job is stalled.
+
+    `stall` is how many mean steps, `at_least` the seconds below which no job is stalled; the mean leaves out the
+    `warm_up` first steps. Source of the rule: NVIDIA's cluster-readiness-engine, adaptive stall detection.
+    """
+
+    pattern: Annotated[str, AfterValidator(_pattern)] = STEP
+    warm_up: int = Field(default=3, ge=1, le=10_000)
+    stall: float = Field(default=3.0, gt=1, le=1000)
+    at_least: Seconds = 30
+
+
 class TrainingJob(Options):
     """A job. One of `script` (a Python file), `module` and `command` is what runs; paths are those of the nodes."""
 
@@ -234,6 +267,9 @@ class TrainingJob(Options):
     """Seconds between the request to end and the kill."""
     resume_cmd: Command | None = None
     checkpoint: Checkpoint | None = None
+    shared: Annotated[tuple[Path, ...], BeforeValidator(_items)] = ()
+    """Folders that every node has to have."""
+    steps: Steps = Steps()
     torchrun: Torchrun = Torchrun()
     mpi: Mpi = Mpi()
     deepspeed: Deepspeed = Deepspeed()
@@ -271,6 +307,13 @@ class TrainingJob(Options):
     def has_host_topology(self) -> bool:
         """Whether each node is given the topology of its host."""
         return isinstance(self.nccl, Nccl) and self.nccl.topology == "host"
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """The files that the job runs, by their paths on the nodes; they have to be the same on every node."""
+        words = (*((self.script,) if self.script else ()), *(self.command or ()), *(self.resume_cmd or ()))
+        found = (each for each in words if each == self.script or _SCRIPT.fullmatch(each))
+        return tuple(dict.fromkeys(found))
 
     def resumed(self) -> TrainingJob | None:
         """Return the job as it goes on after a failure; None where it does not say how."""

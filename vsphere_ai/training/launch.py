@@ -67,6 +67,8 @@ class Launch:
     notes: tuple[str, ...] = ()
     needs_mesh: bool = False
     """Rank 0's node logs in to the others over SSH."""
+    fewest: int | None = None
+    """Nodes with which it goes on when others are lost; None: it needs all."""
 
 
 def refuse(rule: str, message: str, help: str = "") -> Refused:

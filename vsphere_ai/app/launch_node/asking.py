@@ -46,6 +46,10 @@ def status(spec: Message) -> Message:
     state: Message = json.loads(text) if text else {"state": "unknown"}
     state["alive"] = bool(supervisor_of(state))
     state["pids"] = sorted(marked(spec["run"]))
+    seen: Message = json.loads(read(f"{folder}/steps.json") or '{"attempt": 0, "steps": {}}')
+    if seen["attempt"] == state.get("attempt"):
+        now = time.monotonic()
+        state["steps"] = {name: {**each, "age": now - each["last"]} for name, each in seen["steps"].items()}
     return state
 
 

@@ -18,14 +18,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Dict  # noqa: UP035 - dict[...] is of Python 3.9
 
+from vsphere_ai.app.launch_node.watching import EVERY, Log, checksum
+
 Message = Dict[str, Any]  # noqa: UP006
 MARK = "VSPHERE_AI_RUN"
 TICK = 0.05
 """Seconds between looks."""
 DRAINED_MB, DRAIN = 512, 50.0
+"""Memory of a GPU below which it counts as free, and the seconds until then."""
 NO_DRIVER = (9, 12)
 """Exit codes of nvidia-smi without a driver, or without its library: no process can be on a GPU."""
-"""Memory of a GPU below which it counts as free, and the seconds until then."""
 
 
 def write(path: str, text: str, mode: int = 0o600) -> None:
@@ -144,8 +146,11 @@ class Node:
         self.attempt = 0
         self.codes: dict[str, int] = {}
         self.pids: dict[int, str] = {}
+        self.started: set[int] = set()
         self.state: Message = {"state": "waiting", "run": spec["run"], "node": spec["node"], "reason": ""}
-        self.state |= {"left": [], "unsure": False}
+        self.state |= {"left": [], "unsure": False, "scripts": {path: checksum(path) for path in spec["scripts"]}}
+        self.logs: dict[str, Log] = {}
+        self.looked = 0.0
         self.note()
 
     def note(self, **more: Any) -> None:
@@ -161,12 +166,14 @@ class Node:
     def start(self, attempt: int, order: int) -> str:
         """Start the processes of an order; return why one cannot be started, empty where all are."""
         if attempt != self.attempt:
-            self.attempt, self.codes = attempt, {}
+            self.attempt, self.codes, self.logs = attempt, {}, {}
         listed = self.spec["processes"] if attempt == 1 else self.spec["resumed"]
         for each in (p for p in listed if p["order"] == order):
             env = {**os.environ, **each["env"], MARK: self.spec["run"]}
+            path = f"{self.folder}/{each['name']}{self.suffix()}.log"
+            self.logs[each["name"]] = Log(path, *self.spec["steps"])
             try:
-                with open(f"{self.folder}/{each['name']}{self.suffix()}.log", "ab") as log:
+                with open(path, "ab") as log:
                     child = subprocess.Popen(  # noqa: S603 - what the job says, and no shell reads it
                         each["argv"],
                         stdin=subprocess.DEVNULL,
@@ -180,8 +187,19 @@ class Node:
                 return f"{each['name']}: {fault.strerror}: {fault.filename}"
             child.returncode = 0  # it is waited for below, with everything that becomes a child of this process
             self.pids[child.pid] = each["name"]
+            self.started.add(child.pid)
         self.note(state="running")
         return ""
+
+    def watch(self) -> None:
+        """Look for steps in the logs, once a second."""
+        now = time.monotonic()
+        if now - self.looked < EVERY:
+            return
+        self.looked = now
+        if any([log.look(now) for log in self.logs.values()]):  # all of them, also after the first
+            clocks = {name: log.clock() for name, log in self.logs.items() if log.count}
+            write(f"{self.folder}/steps.json", json.dumps({"attempt": self.attempt, "steps": clocks}))
 
     def ended(self) -> list[tuple[str, int]]:
         """Return the processes that ended since the last look, with their exit codes (a signal: negative)."""
@@ -210,7 +228,8 @@ class Node:
     def stop(self) -> list[int]:
         """End every process: ask, wait, kill. Return those that are left, and those that a GPU still lists."""
         self.note(state="stopping")
-        ours = seen = self.all_of_run()
+        ours = self.all_of_run()
+        seen = ours | self.started  # a GPU may still list what has ended by itself
         for number, grace in ((signal.SIGTERM, self.spec["grace"]), (signal.SIGKILL, 10)):
             kill(ours, number)
             until = time.monotonic() + grace

@@ -93,6 +93,7 @@ def follow(node: Node, asked: list[str]) -> None:
             message = link.read() if ready.select(TICK) else []
             if any(node.do(each, link.send) for each in message):
                 return
+            node.watch()
             for name, code in node.ended():
                 link.send({"event": "exit", "name": name, "code": code})
             if asked:
@@ -117,6 +118,26 @@ class Head:
         self.reason, self.stuck = "", False
         self.pinged = 0.0
         self.running: dict[int, set[str]] = {}
+        self.ending = False
+        self.lost: dict[int, str] = {}
+        """Nodes without which an elastic job goes on, and why."""
+
+    def can_lose(self, number: int) -> bool:
+        """Return whether the job goes on without a node: not without the first, which keeps the rendezvous."""
+        return number > 0 and self.spec["nodes"] - len({number, *self.lost}) >= self.spec["least"]
+
+    def lose(self, number: int, reason: str) -> None:
+        """Go on without a node where the job can, else give up; what is left of the job there is ended."""
+        if self.reason or self.ending or number in self.lost:
+            return
+        if not self.can_lose(number):
+            self.reason = reason
+            return
+        self.lost[number] = reason
+        self.running.get(number, set()).clear()
+        self.node.note(lost={str(n): why for n, why in self.lost.items()})
+        if number in self.links:
+            self.links[number].send({"do": "stop"})
 
     def gather(self) -> None:
         """Wait for the other nodes."""
@@ -124,8 +145,9 @@ class Head:
         self.server.settimeout(0.5)
         while len(self.links) < self.spec["nodes"] - 1 and not self.asked:
             if time.monotonic() > until:
-                missing = sorted(set(range(1, self.spec["nodes"])) - set(self.links))
-                self.reason = f"node {missing[0]} did not call rank 0's node: is port {self.spec['head'][1]} open?"
+                for number in sorted(set(range(1, self.spec["nodes"])) - set(self.links)):
+                    closed = f"is port {self.spec['head'][1]} open?"
+                    self.lose(number, f"node {number} did not call rank 0's node: {closed}")
                 return
             try:
                 link = Link(self.server.accept()[0])
@@ -153,6 +175,7 @@ class Head:
                     self.events += [(key.data, each) for each in self.links[key.data].read()]
             else:
                 time.sleep(TICK)
+        self.node.watch()
         self.events += [(0, {"event": "exit", "name": n, "code": c}) for n, c in self.node.ended()]
         now = time.monotonic()
         for number, link in list(self.links.items()):
@@ -170,13 +193,13 @@ class Head:
         """Take note of what happened on a node."""
         kind = message["event"]
         if kind == "exit":
-            self.running[number].discard(message["name"])
-            if message["code"] != 0 and not self.reason:
-                self.reason = f"{message['name']} on node {number} ended with {message['code']}"
-        elif kind == "lost" and not self.reason:
-            self.reason = f"node {number} is gone"
-        elif kind == "started" and message["fault"] and not self.reason:
-            self.reason = f"node {number}: {message['fault']}"
+            self.running.get(number, set()).discard(message["name"])
+            if message["code"] != 0:
+                self.lose(number, f"{message['name']} on node {number} ended with {message['code']}")
+        elif kind == "lost":
+            self.lose(number, f"node {number} is gone")
+        elif kind == "started" and message["fault"]:
+            self.lose(number, f"node {number}: {message['fault']}")
         elif kind == "asked":
             self.asked.append("node")
 
@@ -194,8 +217,9 @@ class Head:
     def attempt(self, number: int) -> str:
         """Start the job once, and return when all its processes are stopped: how it ended."""
         listed = self.spec["every"] if number == 1 else self.spec["every_resumed"]
-        self.running = {n: {p["name"] for p in own} for n, own in enumerate(listed)}
-        self.reason = self.reason if number == 1 else ""
+        self.lost = {n: why for n, why in self.lost.items() if n not in self.links}
+        self.running = {n: {p["name"] for p in own} for n, own in enumerate(listed) if n not in self.lost}
+        self.reason, self.ending = self.reason if number == 1 else "", False
         for order in sorted({p["order"] for own in listed for p in own}):
             if self.reason or self.asked:
                 break
@@ -205,6 +229,7 @@ class Head:
             for source, message in self.look():
                 self.take(source, message)
         done = self.is_done() and not self.reason
+        self.ending = True
         self.ask(do="stop")
         nodes = 1 + len(self.links)
         stopped = self.answers("stopped", self.spec["grace"] + 30)
@@ -240,7 +265,7 @@ class Head:
             latest = self.newest()
             idle = 0 if latest > newest else idle + int(number > 1)
             newest = max(latest, newest)
-            if idle >= RESTARTS or len(self.links) < self.spec["nodes"] - 1 or self.stuck:
+            if idle >= RESTARTS or 1 + len(self.links) < self.spec["least"] or self.stuck:
                 break
             self.ask(do="drain")
             if not all(each["ok"] for each in self.answers("drained", DRAIN + 30)):

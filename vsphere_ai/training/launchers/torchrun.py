@@ -29,7 +29,8 @@ def launch(plan: Plan) -> Launch:
         nodes.append(NodeLaunch(node, (process,), files, plan.nccl(number)))
     if options.elastic:
         notes.append("elastic: PyTorch gives ranks to nodes anew at each rendezvous; they need not be in this order")
-    return Launch(plan.job, "torchrun", plan.run, tuple(nodes), tuple(notes))
+    fewest = int(options.elastic.partition(":")[0]) if options.elastic else None
+    return Launch(plan.job, "torchrun", plan.run, tuple(nodes), tuple(notes), fewest=fewest)
 
 
 def _where(plan: Plan, number: int) -> tuple[str, ...]:
