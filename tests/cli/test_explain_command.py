@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
+from docs.test_pages import rule_ids, said_ids
 
+from vsphere_ai.app.explanations import _known
+from vsphere_ai.app.explanations.keys import keys_of
 from vsphere_ai.cli.main import command
+from vsphere_ai.compat import assessment, gate
 from vsphere_ai.errors import UsageError
+from vsphere_ai.gpu.catalog import boards
+from vsphere_ai.health.checks import IN_WORDS
+from vsphere_ai.health.xids import SOURCES, XIDS
+from vsphere_ai.report.explained_text import explained_text
 from vsphere_ai.resources import kinds
+
+ROOT = Path(__file__).parents[2]
+KEYS_SHOWN = "Shown in plans, but not set in a playbook"
 
 
 def explain(*words):
@@ -43,8 +61,156 @@ def test_the_four_modes_and_three_devices_have_sources_and_name_kinds_that_there
     assert all(part["kind"].split()[0] in kinds() for part in parts() if "kind" in part)
 
 
-@pytest.mark.parametrize(("name", "help"), [("rdma-option", "did you mean"), ("x", "there are: busbw, rdma-options")])
-def test_an_unknown_topic_is_refused_with_what_there_is(name, help):
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("rdma-option", "rdma-options"), ("mig.laout", "mig.layout"), ("vm.rdma-pat", "vm.rdma-path"),
+        ("a100-40g", "a100-40gb"), ("gpu-cuont", "gpu-count"), ("xyzzy", "lists what there is"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_refused_with_what_is_meant(name, near):
     with pytest.raises(UsageError) as refused:
         explain(name)
-    assert (refused.value.rule, refused.value.remedy.startswith(help)) == ("usage.topic", True)
+    assert refused.value.rule == "usage.topic"
+    assert near in refused.value.remedy
+
+
+def named(name):
+    """What is explained of a name: groups, and that there is something in it."""
+    found = json.loads(explain(name, "--format", "json"))["found"]
+    for each in found:
+        said = each["title"], *each["text"], *(p["text"] for part in each["parts"] for p in part["pairs"])
+        assert len(" ".join(said)) > 10, each["name"]
+        assert each["page"], each["name"]
+    return {(each["group"], each["name"]) for each in found}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {(e.group, e.name): e for several in _known().values() for e in several}
+
+
+def strings_of_calls(*functions):
+    """First arguments of calls of these functions in the product: the ids of what they find."""
+    for path in sorted((ROOT / "vsphere_ai").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            first = node.args[0] if name in functions and node.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield path.relative_to(ROOT / "vsphere_ai").as_posix(), first.value
+
+
+def test_every_rule_is_explained(known):
+    """Rules of check and assess, refusals of plans, errors, and whatever finds something by an id."""
+    ids = {r.id for r in gate.rules()} | {r.id for r in assessment.rules()} | set(rule_ids()) | said_ids()
+    ids |= {name for path, name in strings_of_calls("Finding", "Check") if "." in name and not path.startswith("lab/")}
+    assert sorted(i for i in ids if ("rule", i) not in known) == []
+    assert len(ids) > 400
+
+
+def test_every_check_of_health_pre_flight_and_doctor_is_explained(known):
+    every = {n for p, n in strings_of_calls("Finding", "_fail", "Check") if p.startswith(("health/", "app/doctor"))}
+    every |= set(IN_WORDS.values()) - {""}
+    assert sorted(n for n in every if ("check", n) not in known) == []
+    assert {"gpu-count", "port-reach", "certificate", "xid"} <= every
+
+
+def test_every_kind_and_every_key_is_explained(known):
+    for name, kind in kinds().items():
+        page = known["kind", name]
+        keys = {key.name for key in keys_of(kind)}
+        assert keys == {n for p in page.parts if p.title in ("Keys", KEYS_SHOWN) for n, _ in p.pairs}
+        for key in keys:
+            own = known["key", f"{name}.{key.replace('[]', '').replace('.*', '')}"]
+            assert own.title in (ROOT / "docs" / "kinds" / f"{name}.md").read_text("utf-8").replace("\\|", "|")
+
+
+def test_every_board_profile_type_and_xid_is_explained(known):
+    for board in boards():
+        assert known["board", board.key].title == board.title
+        for profile in board.profile_names:
+            assert ("MIG profile", profile) in known or profile in board.named_profiles
+        for begin in board.vgpu_names:
+            assert all(("vGPU type", f"{begin}-{ending.lower()}") in known for ending in board.types)
+    for number, xid in XIDS.items():
+        own = known["XID", f"{number}"]
+        assert (xid.name in own.title, own.source) == (True, SOURCES[xid.source])
+    assert ("XID", "154") in known
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("mig", {("kind", "mig")}),
+        ("mig.layout", {("key", "mig.layout"), ("rule", "mig.layout")}),
+        ("vm_set.nics[].type", {("key", "vm_set.nics.type")}),
+        ("MIG.Layout", {("key", "mig.layout"), ("rule", "mig.layout")}),
+        ("ssh.username", {("key", "ssh.username")}),
+        ("evacuate", {("key", "rolling.evacuate"), ("rule", "rolling.evacuate")}),
+        ("XID 79", {("XID", "79")}),
+        ("xid79", {("XID", "79")}),
+        ("79", {("XID", "79")}),
+        ("ecc", {("check", "ecc"), ("lab defect", "ecc")}),
+        ("grid_a100-3-20c", {("vGPU type", "grid_a100-3-20c")}),
+        ("1g.5gb", {("MIG profile", "1g.5gb")}),
+        ("fault.HostNotConnected", {("rule", "fault.NAME")}),
+        ("NO_COLOR", {("variable", "NO_COLOR")}),
+    ],
+)
+def test_names_are_found_as_an_operator_writes_them(asked, found):
+    assert named(asked) == found
+
+
+def test_a_rule_says_cause_and_remedy_and_a_key_type_and_example():
+    refusal = explain("mig.no-gpu")
+    assert ("cause" in refusal, "what to do" in refusal, "leave the host out" in refusal) == (True, True, True)
+    key = explain("mig.layout")
+    assert ("list of text" in key, "mig: {layout:" in key) == (True, True)
+
+
+def test_without_a_name_it_lists_groups_in_80_columns_and_names_for_completion(known):
+    text = explain()
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 100
+    listed = json.loads(explain("--format", "json"))["topics"]
+    assert listed["topic"] == ["busbw", "rdma-options"]
+    hidden = {"MIG profile", "vGPU type"}
+    assert {(g, n) for g, names in listed.items() for n in names} - {("topic", n) for n in listed["topic"]} == {
+        key for key in known if key[0] not in hidden
+    }
+    words = command.get_command(click.Context(command), "explain").params[0]
+    found = {c.value for c in words.shell_complete(click.Context(command), "vm.rd")}
+    assert found == {"vm.rdma-path"}
+
+
+@pytest.mark.parametrize(("asked", "has"), [("boards", "a100-40gb"), ("launch", "launch.preflight"), ("xids", "79")])
+def test_a_group_or_a_prefix_lists_its_names(asked, has):
+    text = explain(asked)
+    assert has in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_text_is_narrow_but_for_examples_and_long_names(known):
+    for each in known.values():
+        code = {line.strip() for part in each.parts for line in part.code.splitlines()}
+        for line in explained_text((each,)).splitlines():
+            assert len(line) <= 80 or line.strip() in code or len(line.split()) == 1, line
+
+
+def test_an_installed_package_explains_offline(tmp_path):
+    """What a wheel holds, in a folder of its own: no other file of the repository is there."""
+    pytest.importorskip("setuptools")
+    left_out = shutil.ignore_patterns("__pycache__", "decisions", "examples")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "docs", "vsphere_ai"):
+        own = ROOT / name
+        copy = tmp_path / name
+        shutil.copytree(own, copy, ignore=left_out, symlinks=True) if own.is_dir() else shutil.copy(own, copy)
+    installed = tmp_path / "elsewhere" / "installed"
+    build = [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_py", "--build-lib", str(installed)]
+    subprocess.run(build, cwd=tmp_path, capture_output=True, check=True)
+    shutil.rmtree(tmp_path / "docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "vsphere_ai", "explain", "mig.no-gpu"],
+        cwd=installed, env=os.environ | {"PYTHONPATH": str(installed)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == explain("mig.no-gpu")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from vsphere_ai.app.explanations.boards import mode_text, names_text, size_text
 from vsphere_ai.gpu import search
-from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, TimeSliced, boards
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, boards
 
 HEAD = """\
 # GPU boards
@@ -66,23 +67,17 @@ def _section(board: Board) -> Iterator[str]:
         names = ", ".join(f"`{name}`" for name in board.named_profiles)
         yield f"{board.title}. {board.compute_slices} compute slices. NVIDIA publishes the names of its profiles only:"
         yield f"{names};\n{NO_PLACEMENTS}.\n"
-        yield f"{_mode(board)}\n"
+        yield f"{mode_text(board)}\n"
         return
     trust = "" if board.verified else " Ids or starts by analogy: check `nvidia-smi mig -lgip` on the host."
     yield f"{board.title}. {board.compute_slices} compute slices, {board.memory_slices} memory slices.{trust}\n"
-    yield f"{_mode(board)}\n"
+    yield f"{mode_text(board)}\n"
     yield "| profile | id | slices | starts | most | SM, DEC, JPEG, OFA | vGPU type | driver from |"
     yield "|---|---|---|---|---|---|---|---|"
     for profile in board.profiles:
         yield _row(profile)
-    sizes = ", ".join(_time_sliced(t) for t in board.time_sliced)
-    yield f"\nvGPU names: {_names(board)}. Time-sliced: {sizes or 'not published'}.\n"
-
-
-def _mode(board: Board) -> str:
-    reboot = "needs a reboot of the ESXi host" if board.mig_needs_reboot_on_esxi else "needs no reboot"
-    kept = "survives later reboots" if board.mig_mode_persists else "is lost when the driver is unloaded"
-    return f"Switching MIG mode {reboot}; the mode {kept}."
+    sizes = ", ".join(size_text(t) for t in board.time_sliced)
+    yield f"\nvGPU names: {names_text(board)}. Time-sliced: {sizes or 'not published'}.\n"
 
 
 def _row(p: Profile) -> str:
@@ -101,27 +96,12 @@ def _without_mig(without: list[Board]) -> Iterator[str]:
     yield "| board | GPUs | PCI device ids | vGPU names | time-sliced C-series |"
     yield "|---|---|---|---|---|"
     for board in without:
-        sizes = ", ".join(_time_sliced(t) for t in board.time_sliced)
-        yield f"| `{board.key}` | {board.title} | {_ids(board)} | {_names(board)} | {sizes} |"
+        sizes = ", ".join(size_text(t) for t in board.time_sliced)
+        yield f"| `{board.key}` | {board.title} | {_ids(board)} | {names_text(board)} | {sizes} |"
 
 
 def _ids(board: Board) -> str:
     return ", ".join(f"{number:04x}" for number in board.device_ids)
-
-
-def _names(board: Board) -> str:
-    """Return how names begin, by product: vSphere names types by the device, not by the family."""
-    found = []
-    for product in board.products:
-        names = " or ".join(f"`{name}-`" for name in product.vgpu_names) or "not published"
-        ids = ", ".join(f"{number:04x}" for number in product.device_ids)
-        found.append(f"{names} ({product.name}{': ' if ids else ''}{ids})")
-    return ", ".join(found)
-
-
-def _time_sliced(size: TimeSliced) -> str:
-    equal, mixed = ("?" if n is None else str(n) for n in (size.max_equal, size.max_mixed))
-    return f"{size.fb_gb}C {equal}/{mixed}"
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from vsphere_ai.app.explanations.rules import concerned, verdicts_of
 from vsphere_ai.compat.base import Rule
 from vsphere_ai.compat.gate import rules
 
@@ -28,7 +29,6 @@ run the VM: its failures are shown as warnings.
 This page is generated from the rules: `python -m tools.docgen.compatibility > docs/compatibility.md`.
 """
 TARGETS = {"vcenter": "vCenter", "host": "ESXi hosts", "vm": "Virtual machines"}
-UNREADABLE = "a property it reads is not shown"
 
 
 def page() -> str:
@@ -45,26 +45,19 @@ def page() -> str:
 def _index() -> Iterator[str]:
     yield "| rule | checks | for |\n|---|---|---|"
     for rule in rules():
-        yield f"| [`{rule.id}`](#{_anchor(rule)}) | {rule.title} | {_kinds(rule)} |"
+        yield f"| [`{rule.id}`](#{_anchor(rule)}) | {rule.title} | {concerned(rule)} |"
 
 
 def _section(rule: Rule) -> Iterator[str]:
     yield f"### {rule.id}\n"
     yield f"{rule.doc}\n"
     yield "| verdict | when |\n|---|---|"
-    verdicts = dict(rule.verdicts)
-    verdicts["unknown"] = "; ".join(filter(None, (verdicts.get("unknown"), UNREADABLE if rule.properties else "")))
-    for verdict, when in verdicts.items():
-        refuses = " (refuses a plan)" if verdict == "unknown" and rule.blocks_unknown else ""
-        yield f"| {verdict} | {when}{refuses} |"
-    yield f"\n- Relevant for: {_kinds(rule)}"
+    for verdict, when in verdicts_of(rule).items():
+        yield f"| {verdict} | {when} |"
+    yield f"\n- Relevant for: {concerned(rule)}"
     for managed, paths in rule.properties.items():
         yield f"- Reads of {managed}: {', '.join(f'`{p}`' for p in paths)}"
     yield f"- Source: {rule.source}\n"
-
-
-def _kinds(rule: Rule) -> str:
-    return ", ".join(f"`{k}`" for k in sorted(rule.needed_by)) or "every playbook"
 
 
 def _anchor(rule: Rule) -> str:

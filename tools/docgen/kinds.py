@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from vsphere_ai.model.state import is_observed
+from vsphere_ai.app.explanations.keys import Key, keys_of
 from vsphere_ai.planning.observing import sort_kinds
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -20,7 +19,6 @@ _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
 LIST_BEGIN, LIST_END = "<!-- kinds: written by `make docs` -->", "<!-- end of kinds -->"
 _LIST = re.compile(rf"{re.escape(LIST_BEGIN)}.*?{re.escape(LIST_END)}", re.DOTALL)
 WIDTH = 120
-SCALARS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "number": "number"}
 
 
 def with_fields(page: str, kind: type[Resource]) -> str:
@@ -48,14 +46,12 @@ def with_list(page: str) -> str:
 
 def fields(kind: type[Resource]) -> str:
     """Return the tables of what can be set and of what is only shown, and what the kind reads, in Markdown."""
-    schema = kind.model_json_schema()
-    rows = list(_rows(schema, schema.get("$defs", {})))
     lines = ["| field | value | meaning |", "|---|---|---|"]
-    lines += [_row(*row) for row in rows if not _is_read(kind, row[0])]
-    shown = [row for row in rows if _is_read(kind, row[0])]
+    lines += [_row(key) for key in keys_of(kind) if not key.observed]
+    shown = [key for key in keys_of(kind) if key.observed]
     if shown:
         lines += ["", "Shown in plans, but not set in a playbook:", "", "| field | value | meaning |", "|---|---|---|"]
-        lines += [_row(*row) for row in shown]
+        lines += [_row(key) for key in shown]
     if kind.keyed:
         lines += ["", f"Written as `{kind.kind}: {{NAME: ...}}`."]
     elif kind.shorthand:
@@ -66,61 +62,9 @@ def fields(kind: type[Resource]) -> str:
     return "\n".join(lines)
 
 
-def _rows(schema: Mapping[str, Any], models: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of every described field, those of nested models below their parent."""
-    for name, given in schema["properties"].items():
-        if given.get("description"):
-            yield f"{prefix}{name}", _value(given, models), given["description"]
-        for nested, step in _nested(given, models):
-            yield from _rows(nested, models, f"{prefix}{name}{step}.")
-
-
-def _nested(given: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for each in given.get("anyOf", (given,)):
-        for key, step in (("items", "[]"), ("additionalProperties", ".*")):
-            inside = each.get(key)
-            if isinstance(inside, dict) and "$ref" in inside:
-                yield _model(inside, models), step
-
-
-def _model(given: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = models[given["$ref"].rpartition("/")[2]]
-    return found
-
-
-def _value(given: Mapping[str, Any], models: Mapping[str, Any]) -> str:
-    if "anyOf" in given:
-        return " or ".join(_value(each, models) for each in given["anyOf"] if each.get("type") != "null")
-    if "$ref" in given:
-        fields = _model(given, models)["properties"].items()
-        return "mapping with " + ", ".join(f"`{name}`" for name, field in fields if not field.get("observed"))
-    if "enum" in given or "const" in given:
-        return " or ".join(f"`{choice}`" for choice in given.get("enum", (given.get("const"),)))
-    if given["type"] == "array":
-        return f"list of {_value(given['items'], models)}"
-    if given["type"] == "object":
-        # keys with a pattern of their own: PCI addresses
-        inside = given.get("additionalProperties") or next(iter(given["patternProperties"].values()))
-        return f"mapping to {_value(inside, models)}"
-    return SCALARS[given["type"]] + _limits(given)
-
-
-def _limits(given: Mapping[str, Any]) -> str:
-    low, high = given.get("minimum"), given.get("maximum")
-    if low is not None and high is not None:
-        return f", {low} to {high}"
-    if low is not None:
-        return f", at least {low}"
-    return f" like `{given['pattern'].strip('^$')}`" if "pattern" in given else ""
-
-
-def _row(name: str, value: str, meaning: str) -> str:
-    cells = (f"`{name}`", value, meaning)
+def _row(key: Key) -> str:
+    cells = (f"`{key.name}`", key.value, key.meaning)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _is_read(kind: type[Resource], name: str) -> bool:
-    return name in kind.model_fields and is_observed(kind, name)
 
 
 def _reads(kind: type[Resource]) -> Iterator[str]:

@@ -46,7 +46,7 @@ COMMANDS = {
     "bench": ("vsphere_ai.cli.bench", "Check and compare results of benchmarks, find what is slow."),
     "render": ("vsphere_ai.cli.render", "Write or check files for other tools; print network files of guests."),
     "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training; needs no connection."),
-    "explain": ("vsphere_ai.cli.explain", "Explain a topic, with its sources; needs no connection."),
+    "explain": ("vsphere_ai.cli.explain", "Explain a kind, key, rule, check, board or XID; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
     "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),

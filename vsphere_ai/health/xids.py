@@ -1,9 +1,7 @@
 """XIDs: what NVIDIA's driver reports of a GPU, the action that each asks for, and the source that says so.
 
-Sources by their tags: `nvidia`: NVIDIA, XID Errors, catalogue (immediate action); `aws`: aws-samples,
-awsome-distributed-training, gpu-cluster-healthcheck; `dcgm`: NVIDIA DCGM, health watch of the whole node; `gcm`:
-facebookresearch/gcm; `gpud`: leptonai/gpud. Where sources disagree, all are kept, and the first one counts.
-Names are short forms of NVIDIA's (unverified for 136 and above).
+Where sources disagree, all are kept, and the first one counts. Names are short forms of NVIDIA's (unverified for 136
+and above).
 """
 
 from __future__ import annotations
@@ -27,6 +25,14 @@ WORDS: Mapping[Action, str] = {
     "inspect": "follow NVIDIA's workflow for this XID",
     "isolate": "take the GPU out of service, and have it looked at",
 }
+SOURCES: Mapping[str, str] = {
+    "nvidia": "NVIDIA, XID Errors, catalogue (immediate action)",
+    "aws": "aws-samples, awsome-distributed-training, gpu-cluster-healthcheck",
+    "dcgm": "NVIDIA DCGM, health watch of the whole node",
+    "gcm": "facebookresearch/gcm",
+    "gpud": "leptonai/gpud",
+}
+"""Sources by their tags."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,14 @@
-"""Explanations of topics as text of at most 80 columns, and as JSON values."""
+"""Explanations as text of at most 80 columns, and as JSON values; the topics that belong to no rule, key or board."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 
 from pydantic import JsonValue
 
 from vsphere_ai.benchmarks.collectives import COLLECTIVES
-from vsphere_ai.errors import UsageError
 from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Device, Mode
 
 WIDTH = 80
@@ -26,15 +24,6 @@ class Topic:
     title: str
     lines: Callable[[], Iterator[str]]
     document: Callable[[], Document]
-
-
-def topic(name: str) -> Topic:
-    """Return a topic; `UsageError` where there is none of that name."""
-    if name in TOPICS:
-        return TOPICS[name]
-    near = get_close_matches(name, TOPICS, n=1)
-    help = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(TOPICS)}"
-    raise UsageError(f"there is no topic '{name}'", help, rule="usage.topic")
 
 
 def explain_text(found: Topic) -> str:
