@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATHS = {
     "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
-    "VirtualMachine": ("name", "runtime.powerState"),
+    "VirtualMachine": ("name", "runtime.powerState", "runtime.host"),
 }
 WORDS = {
     "maintenance": "is in maintenance mode",
@@ -27,6 +27,7 @@ WORDS = {
     "ssh-on": "has SSH stopped",
     "service": "has a service stopped that was running",
     "off": "is powered off",
+    "moved": "is on another host",
     "reboot": "may be about to reboot",
     "restart": "has to restart before what was changed there counts",
 }

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark, Waiting
-from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
+from vsphere_ai.errors import Conflict, OutcomeUnknown, StepFailed, VsphereAiError
 from vsphere_ai.execution.actions.cancel import arrived_twice, leave_alone
 from vsphere_ai.execution.actions.context import Context, polling
 from vsphere_ai.execution.actions.events import was_ordered_to_reboot, was_shut_down
-from vsphere_ai.model.steps import HostBack
+from vsphere_ai.execution.put_back import PutBack
+from vsphere_ai.model.steps import HostBack, Step
 from vsphere_ai.planning.document import Approved
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -
     _await_tasks(context, record, emit)
     _await_reboots(context, executor, record, emit)
     _await_guests(context, record, emit)
+    _put_back(executor, record, emit)
     return _start_again(executor, record, emit)
 
 
@@ -235,6 +237,21 @@ def _heartbeat(emit: Emit, name: str) -> Callable[[str], None]:
             emit(Waiting(f"{name}: {text}"))
 
     return say
+
+
+def _put_back(executor: Executor, record: Journal, emit: Emit) -> None:
+    """Bring VMs back that the run has moved to other hosts; `StepFailed` where one stays elsewhere."""
+
+    def report(step: Step, error: VsphereAiError | None) -> None:
+        text = f"{step.target.name}: {step.summary}"
+        emit(Remark("run.put-back", f"{text}: {error.message}" if error else text))
+
+    back = PutBack(executor, record, report)
+    back.run()
+    if back.failed:
+        named = "; ".join(f"{vm.name}: {why}" for vm, why in sorted(back.failed.items()))
+        text = f"not everything is on its host as before the run: {named}"
+        raise StepFailed(text, f"remove what stands against it, then: vsphere-ai resume {record.id}")
 
 
 def _start_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:

@@ -17,7 +17,7 @@ from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
 from vsphere_ai.errors import Storage
-from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.gpu.devices import nvidia_gpus
@@ -65,6 +65,8 @@ class Origin:
     """Exit code when all went well, but the plan of the whole run has problems."""
     omitted: int = 0
     """How many steps of the whole run are not part of the plan."""
+    measure: Callable[[Say], None] | None = None
+    """Runs the benchmark that a step of the plan waits for."""
     reports_open_runs: bool = False
     """The end reports, also by its exit code, what earlier runs have left to put back."""
 
@@ -81,6 +83,8 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
         origin.locks.serve(record)
 
     context = _context(session, planned, record, _waiting(emit, "run.notice"), passwords)
+    if origin.measure is not None:
+        context = replace(context, measure=origin.measure)
     runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
     session.stop.attach(runner)
     emit(RunStarted(record.id, plan, session.stop))

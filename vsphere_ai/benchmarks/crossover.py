@@ -1,7 +1,7 @@
-"""Crossover of two VMs: a slow VM and a healthy one change hosts, to see whether the VM or its host is slow.
+"""Crossover: a slow VM goes to another host, or changes hosts with a healthy VM, to see which of the two is slow.
 
-Two pairs are measured before and after: four trials in two rounds. The moves back are part of the plan, to be carried
-out also where anything fails.
+Two pairs are measured before, and one (a move) or two (a swap) after: at most four trials. The moves back are part of
+the plan, to be carried out also where anything fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANSWERS: dict[Answer, str] = {
     "host": "the slowdown stays with the host: its GPUs, adapters, links or settings",
     "both": "the VM is slow on the other host, and the other VM is slow on this host",
     "neither": "after the swap both are fast: the VM and its host are slow only together, or it was transient",
-    "not-reproduced": "before the swap the VM was not slow: nothing was moved",
+    "not-reproduced": "the VM is not slow: nothing was moved",
     "not-measured": "a measurement is missing: nothing can be said",
 }
 
@@ -36,27 +36,35 @@ class Move:
 
 @dataclass(frozen=True)
 class Crossover:
-    """A swap of two VMs with the trials before and after it; `trials` are the suspect's and the healthy VM's."""
+    """A swap of two VMs, or the move of one to host `to` (`healthy` None), and the trials before and after it.
+
+    `trials` are the suspect's, and the healthy VM's or, for a move, that of a pair that stays.
+    """
 
     suspect: Node
-    healthy: Node
+    healthy: Node | None
     trials: tuple[Trial, Trial]
     judge: Judge
+    to: str = ""
 
     @property
-    def moves(self) -> tuple[Move, Move]:
-        """The swap."""
-        return self._moves(self.healthy.host, self.suspect.host)
+    def after(self) -> tuple[Trial, ...]:
+        """The trials that are repeated with the VMs moved."""
+        return self.trials if self.healthy else self.trials[:1]
 
     @property
-    def moves_back(self) -> tuple[Move, Move]:
-        """The swap undone."""
-        return self._moves(self.suspect.host, self.healthy.host)
+    def moves(self) -> tuple[Move, ...]:
+        """The swap, or the move."""
+        return self._moves(self.healthy.host if self.healthy else self.to, self.suspect.host)
 
-    def _moves(self, suspect_to: str, healthy_to: str) -> tuple[Move, Move]:
+    @property
+    def moves_back(self) -> tuple[Move, ...]:
+        """The swap, or the move, undone."""
+        return self._moves(self.suspect.host, self.healthy.host if self.healthy else "")
+
+    def _moves(self, suspect_to: str, healthy_to: str) -> tuple[Move, ...]:
         pairs = (self.suspect, suspect_to), (self.healthy, healthy_to)
-        one, other = (Move(node.vm, host, any(not gpu.profile for gpu in node.gpus)) for node, host in pairs)
-        return one, other
+        return tuple(Move(n.vm, host, any(not gpu.profile for gpu in n.gpus)) for n, host in pairs if n is not None)
 
     def is_reproduced(self, before: Results) -> bool:
         """Return whether the suspect is slow beside the healthy VM, so that a swap can say something."""
@@ -71,8 +79,10 @@ class Crossover:
         if not self.is_reproduced(before):
             return "not-reproduced"
         own, other = (after.get(trial) if after else None for trial in self.trials)
-        if own is None or other is None:
+        if own is None or (other is None and self.healthy):
             return "not-measured"
+        if not self.healthy:
+            return "vm" if self.judge.is_slow(own, norm) else "host"
         slow = self.judge.is_slow(own, norm), self.judge.is_slow(other, norm)
         answers: dict[tuple[bool, bool], Answer] = {(True, False): "vm", (False, True): "host", (True, True): "both"}
         return answers.get(slow, "neither")
@@ -81,13 +91,29 @@ class Crossover:
 def crossover(suspect: Node, healthy: Node, partners: Sequence[str], judge: Judge) -> Crossover:
     """Return the swap of a suspect with a healthy VM; each is measured with its own partner, which stays.
 
-    ValueError: the two are on one host, or a partner is one of them.
+    With one partner only, the two are measured with it one after the other. ValueError: the two are on one host, there
+    is no partner, or a partner is one of them.
     """
     if suspect.host == healthy.host:
         raise ValueError("the two VMs are on one host")
-    if len({suspect.vm, healthy.vm, *partners[:2]}) != 4:
-        raise ValueError("two partners are needed, other VMs than the two")
-    runs = RUNS * judge.runs
-    pairs = (suspect.vm, partners[0]), (healthy.vm, partners[1])
-    one, other = (Trial(pair, runs=runs, why="crossover") for pair in pairs)
+    if not partners or {suspect.vm, healthy.vm} & {*partners}:
+        raise ValueError("partners are needed, other VMs than the two")
+    one, other = _trial(partners[0], suspect.vm, judge), _trial(partners[-1], healthy.vm, judge)
     return Crossover(suspect, healthy, (one, other), judge)
+
+
+def moved(suspect: Node, to: str, pair: tuple[str, str], judge: Judge) -> Crossover:
+    """Return the move of a suspect to host `to`. It is measured with the first VM of a pair that stays.
+
+    ValueError: the suspect is on that host, or in the pair.
+    """
+    if suspect.host == to:
+        raise ValueError("the VM is on that host")
+    if suspect.vm in pair or len({*pair}) != 2:
+        raise ValueError("two other VMs are needed")
+    return Crossover(suspect, None, (_trial(pair[0], suspect.vm, judge), _trial(*pair, judge)), judge, to)
+
+
+def _trial(head: str, other: str, judge: Judge) -> Trial:
+    """Return a trial that is started from the guest of a VM that is not moved."""
+    return Trial((head, other), runs=RUNS * judge.runs, why="crossover")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.bench_crossover import crossover
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
 
@@ -26,6 +27,9 @@ _BASELINE = click.option("--baseline", type=FILE, help="Compare with these figur
 @click.group("bench")
 def command() -> None:
     """Benchmark the fabric of training VMs; find what is slow."""
+
+
+command.add_command(crossover)
 
 
 def _parse_request() -> type[ParseRequest]:

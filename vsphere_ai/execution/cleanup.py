@@ -6,16 +6,17 @@ nothing there needs the maintenance any more (docs/decisions/0016-a-window-that-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 
 from vsphere_ai.errors import GuestStillRuns, Storage, VsphereAiError
 from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
-from vsphere_ai.model.pending import Pending, Record
+from vsphere_ai.model.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import ExitMaintenance, Healthy
+from vsphere_ai.model.steps import ExitMaintenance, Healthy, Step
 from vsphere_ai.planning.outcome import Event
 
 
@@ -29,7 +30,7 @@ class Cleanup:
 
     def run(self) -> tuple[str, ...]:
         """Revert what can be reverted; return what stays open, in sentences for the operator."""
-        state, left = self._state, []
+        state, left = self._state, [*self._return_moved()]
         for host in state.not_rebooted():
             self._not_rebooted(host)
         for host in state.pending("ssh"):
@@ -65,6 +66,23 @@ class Cleanup:
         for host in back:
             self._gate(host, off)
         return tuple(left)
+
+    def _return_moved(self) -> Iterator[str]:
+        """Bring VMs back that the run has moved to other hosts; yield a sentence for each that stays elsewhere."""
+
+        def report(step: Step, error: VsphereAiError | None) -> None:
+            text = f"{step.target.name}: {step.summary}"
+            if error is None:
+                self._state.change([Pending(kind, step.target) for kind in step.opens], closed_by(step))
+                self.put_back.append(text)
+                self._emit(Event("reverted", text=text, rule="cleanup.moved"))
+            else:
+                self._emit(Event("failed", text=f"{text}: {error.message}", rule="cleanup.moved"))
+
+        back = PutBack(self._executor, self._record, report)
+        back.run()
+        for vm in sorted(back.failed):
+            yield f"{vm.name} is not on its host as before: {back.failed[vm]}"
 
     def _not_rebooted(self, host: Target) -> None:
         """Close what is pending for the time after a reboot that did not take place."""

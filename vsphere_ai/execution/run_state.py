@@ -21,7 +21,7 @@ from vsphere_ai.errors import (
 from vsphere_ai.execution.rollout import rollout_of
 from vsphere_ai.model.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import AsPlanned, Healthy, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
+from vsphere_ai.model.steps import AsPlanned, Healthy, Move, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
 from vsphere_ai.planning.outcome import Outcome
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.rolling import Roll
@@ -100,6 +100,8 @@ class RunState:
     def is_stopped(self, id: str) -> bool:
         """Return whether the operator has stopped the run, and a step does not end maintenance that has begun."""
         target = self.steps[id].step.target
+        if isinstance(self.steps[id].step, Move):
+            return bool(self.signal)  # what was moved is put back
         begun = any((kind, target.ref) in self._pending for kind in ("maintenance", "off", "gate"))
         # the maintenance of its host ends after a VM that someone else has powered off, too
         return bool(self.signal) and not begun and ("off", target.ref) not in self._external

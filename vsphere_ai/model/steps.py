@@ -45,7 +45,7 @@ class Query:
 WRITTEN_IF_SET: Mapping[str, bool] = {"written_if_set": True}
 """Metadata of a field that came later: a plan that does not use it has the same document, and digest, as before."""
 
-PendingKind = Literal["maintenance", "ssh", "ssh-on", "service", "off", "reboot", "restart", "gate", "lock"]
+PendingKind = Literal["maintenance", "ssh", "ssh-on", "service", "off", "moved", "reboot", "restart", "gate", "lock"]
 """Kinds of temporary changes that a run has to undo (see `pending.Pending`)."""
 
 
@@ -167,9 +167,18 @@ class ClusterRules(Step):
     ready: bool = False
 
 
-Until = Literal["host-back", "gpus-answer", "as-planned", "healthy", "guest-ready"]
+Until = Literal["host-back", "gpus-answer", "as-planned", "healthy", "guest-ready", "measured"]
 Action = Literal[
-    "enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on", "migrate"
+    "enter-maintenance",
+    "exit-maintenance",
+    "reboot",
+    "start-ssh",
+    "stop-ssh",
+    "power-off",
+    "power-on",
+    "migrate",
+    "move-away",
+    "move-back",
 ]
 
 
@@ -260,6 +269,36 @@ class Migrate(Lifecycle):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Move(Lifecycle):
+    """Bring a VM to host `to` (a reference), then change its `devices`, which name parts of that host.
+
+    With `live` by vMotion; else it has to be off (MigrateVM_Task, ReconfigVM_Task).
+    """
+
+    to: str
+    live: bool
+    devices: tuple[DeviceChange, ...] = ()
+    timeout: int = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveBack(Move):
+    """Bring a VM back to the host that it was moved away from."""
+
+    action = "move-back"
+    closes = ("moved",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveAway(Move):
+    """Bring a VM to another host for a time; `back` is what brings it back."""
+
+    action = "move-away"
+    opens = ("moved",)
+    back: MoveBack
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wait(Step):
     """A wait for something that is read; only the schedule makes these. Timeouts are seconds."""
 
@@ -311,6 +350,13 @@ class GuestReady(Wait):
     """The image is known to give all its clones one machine id, of which the plan has warned."""
     clears: bool = field(default=False, metadata=WRITTEN_IF_SET)
     """The user data hold hashed passwords: they are removed from the VM once it is ready."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Wait):
+    """Wait until a benchmark that needs the VMs where they are now has ended."""
+
+    until = "measured"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from vsphere_ai.model.steps import (
     DeviceChange,
     Invoke,
     Lifecycle,
+    Move,
     Reboot,
     Reconfigure,
     Step,
@@ -53,7 +54,7 @@ UNSTATED: Mapping[str, str] = {
     "UpdateOptions": "Host.Config.AdvancedConfig",
     # every inventory object can be destroyed; this tool destroys its lock only, which is a folder
     "Destroy_Task": "Folder.Delete",
-    # for a VM that runs; one that is off takes Resource.ColdMigrate, and is never moved
+    # for a VM that runs; one that is off takes COLD
     "MigrateVM_Task": "Resource.HotMigrate",
     # stated by the API reference, not by the type table
     "CloneVM_Task": "VirtualMachine.Provisioning.Clone",
@@ -66,6 +67,8 @@ UNSTATED: Mapping[str, str] = {
     # what the kinds state themselves
     **{method: taken for c in kinds().values() for duty in c.traits.duties for method, taken in duty.unstated.items()},
 }
+COLD = "Resource.ColdMigrate"
+"""What bringing a VM that is off to another host takes."""
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
 """What changing the members of a distributed switch takes, on the switch and on each host."""
 SETTINGS = "VirtualMachine.Config.Settings"
@@ -103,6 +106,8 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "power-off": ("ShutdownGuest", "PowerOffVM_Task"),
     "power-on": ("PowerOnVM_Task",),
     "migrate": ("MigrateVM_Task",),
+    "move-away": ("MigrateVM_Task",),
+    "move-back": ("MigrateVM_Task",),
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
@@ -273,6 +278,9 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
             return ()
         case Destroy():
             return (DELETE, REMOVE_DISK) if step.detached else (DELETE,)
+        case Move():
+            hot = of_methods(ACTIONS[step.action], privilege_of) if step.live else (COLD,)
+            return (*hot, *of_spec((), map(_operation, step.devices)))
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)
         case Reconfigure():
@@ -391,6 +399,7 @@ ROLE = (
     *_of_kinds("vm"),
     POWER_CYCLES,
     MOVES,
+    Duty("`bench crossover`", "VMs", ACTIONS["move-away"], operations=("edit",), also=(COLD,)),
     Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
     Duty("leases of addresses: `vm_set`, `ipam`", "the root folder", ("AddCustomFieldDef",), also=LEDGER[1:]),
 )

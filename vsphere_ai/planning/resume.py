@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -155,6 +156,9 @@ def still_so(pending: Pending, facts: Facts) -> bool | None:
     if pending.kind == "ssh-on":
         runs = _is_true(Pending("ssh", pending.target), facts)
         return None if runs is None else not runs
+    if pending.kind == "moved":
+        now, home = facts.get("runtime.host"), json.loads(pending.detail)["to"]
+        return None if now is None else bool(now != home)
     if pending.kind == "service":
         services = facts.get("config.service.service")
         return None if services is None else any(s["key"] == pending.detail and not s["running"] for s in services)

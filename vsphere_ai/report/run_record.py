@@ -23,6 +23,7 @@ PENDING = {
     "ssh-on": "had SSH running before this run rebooted it",
     "service": "has a service stopped by this run while its settings change",
     "off": "was powered off by this run",
+    "moved": "was moved to another host by this run",
     "reboot": "was ordered to reboot and not seen back",
     "restart": "has been changed by this run in a way that counts from its next restart on",
     "gate": "was taken out of service by this run and not seen healthy since",

@@ -73,6 +73,8 @@ class Context:
     """Returns the lock in vCenter that the run holds; None where it holds none."""
     give_back: Callable[[Ledger, Ledger], None] = lambda _before, _after: None
     """Gives back to programs with addresses of their own what a ledger holds and a later one does not."""
+    measure: Callable[[Say], None] = lambda _say: None
+    """Runs the benchmark that a step waits for."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

@@ -22,6 +22,7 @@ from vsphere_ai.execution.actions.configure import Changes
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
+from vsphere_ai.execution.actions.relocation import Relocations, detail_of
 from vsphere_ai.execution.actions.sent import Boot, Sent
 from vsphere_ai.execution.actions.ssh_guard import Access
 from vsphere_ai.execution.actions.vm_life import VmLife
@@ -36,7 +37,10 @@ from vsphere_ai.model.steps import (
     GuestReady,
     Invoke,
     Lifecycle,
+    Measured,
     Migrate,
+    Move,
+    MoveAway,
     PowerOff,
     PowerOn,
     Reboot,
@@ -75,13 +79,15 @@ class Executor:
         self._changes, self._waits = Changes(context), Waits(context, self._sent)
         self._lifecycles, self._life = Lifecycles(context, self._sent), VmLife(context)
         self.switch_ssh, self.start_service = self._lifecycles.switch_ssh, self._lifecycles.start_service
+        self._relocations = Relocations(context)
+        self.is_there = self._relocations.is_done
         self.runs, self.power_on = self._lifecycles.runs, self._lifecycles.power_on
         self._access = Access(context, lambda host: self.switch_ssh(host, running=True))
 
     def before(self, step: Step) -> str:
         """Return what has to be remembered about a target before a step: the boot time before a reboot.
 
-        Also before a change that counts only after one.
+        Also before a change that counts only after one; and the way back of a VM that is moved away.
 
         `HostUnhealthy` when someone else has put a host into maintenance mode that is to enter it, when one that is to
         leave it has lost a GPU, and when vCenter does not show the boot time.
@@ -90,6 +96,8 @@ class Executor:
             self._waits.all_gpus(step.target, step.settle)
         if isinstance(step, EnterMaintenance) and not step.begun:
             self._lifecycles.refuse_taken(step.target)
+        if isinstance(step, MoveAway):
+            return detail_of(step)
         reboots = isinstance(step, Reboot)
         if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
             return ""
@@ -223,6 +231,8 @@ class Executor:
                 return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
             case Migrate():
                 return bool(self._context.read(step.target, "runtime.host").get("runtime.host") == step.to)
+            case Move():
+                return self._relocations.is_done(step)
             case PowerOff() | PowerOn():
                 wanted = "poweredOff" if isinstance(step, PowerOff) else "poweredOn"
                 return bool(self._context.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
@@ -266,8 +276,12 @@ class Executor:
                 self._changes.invoke(step, say)
             case Shell():
                 self._changes.shell(step)
+            case Measured():
+                self._context.measure(say)
             case Wait():
                 self._waits.do(step, say)
+            case Move():
+                self._relocations.do(step, say)
             case Lifecycle():
                 self._lifecycles.do(step, say)
 

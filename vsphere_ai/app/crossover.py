@@ -1,0 +1,180 @@
+"""Crossover live: a slow VM is measured on another host, or two VMs change hosts, and everything is put back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.account_privileges import with_privileges
+from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest
+from vsphere_ai.app.crossover_choice import Choice, Wish, choose
+from vsphere_ai.app.crossover_trials import Trials
+from vsphere_ai.app.events import Begun, Emit, Remark, ignore
+from vsphere_ai.app.locking import held
+from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.open_runs import announce
+from vsphere_ai.app.read_estate import read_with
+from vsphere_ai.app.references import load
+from vsphere_ai.app.results import Proposal, RunResult
+from vsphere_ai.app.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.session import open_session
+from vsphere_ai.benchmarks.crossover import Answer as Verdict
+from vsphere_ai.benchmarks.crossover import Crossover
+from vsphere_ai.benchmarks.trials import Judge, Trial
+from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
+from vsphere_ai.language.play import Playbook
+from vsphere_ai.model.view import View
+from vsphere_ai.planning.document import digest
+from vsphere_ai.planning.observing import evaluate_with, observe
+from vsphere_ai.planning.relocation import PATHS
+from vsphere_ai.planning.relocation_plan import plan_of
+from vsphere_ai.reading.scope import with_gpus
+from vsphere_ai.resources import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.nodes import Node
+    from vsphere_ai.model.steps import Query
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.reading.collector import Depth
+    from vsphere_ai.runs.locks import Mode
+
+
+@dataclass(frozen=True)
+class CrossoverOptions:
+    """What is moved: `vm`, to `to_host` or in exchange with `swap_with`, chosen where both are empty; and how.
+
+    `partner` is the VM that the suspect is measured with. `slowdown` is the share to look for, `runs` how often a trial
+    of three runs is repeated, `timeout` the seconds of a run, `boot_timeout` those until a guest answers after its VM
+    was powered on. `dry_run` plans, and changes and measures nothing.
+    """
+
+    vm: str = ""
+    to_host: str = ""
+    swap_with: str = ""
+    partner: str = ""
+    slowdown: float = 0.25
+    runs: int = 1
+    timeout: float = 600.0
+    boot_timeout: float = 900.0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class CrossoverRequest:
+    """Among which VMs, of which suspect, with which test; without `yes`, `confirm` is called with the plan."""
+
+    nodes: NodesRequest
+    options: CrossoverOptions
+    test: NcclTest = field(default_factory=NcclTest)
+    yes: bool = False
+    confirm: Confirm = no_confirmation
+    lock: Mode | None = None
+
+
+@dataclass(frozen=True)
+class CrossoverResult:
+    """Verdict of a crossover, and what it rests on; None where nothing was measured because nothing was to be.
+
+    `run` is that of the moves, None where nothing was moved.
+    """
+
+    plan: Plan
+    test: Crossover | None = None
+    verdict: Verdict | None = None
+    before: Mapping[Trial, float | None] = field(default_factory=dict)
+    after: Mapping[Trial, float | None] = field(default_factory=dict)
+    run: RunResult | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where the VM is not slow, that of the moves where they did not end well, else 1."""
+        if self.run is not None and self.run.exit_code:
+            return self.run.exit_code
+        return 0 if self.verdict in (None, "not-reproduced") else 1
+
+
+def bench_crossover(request: CrossoverRequest, emit: Emit = ignore) -> CrossoverResult:
+    """Measure a slow VM on another host, or after it changed hosts with another VM, and put everything back.
+
+    `Refused` when nothing can be moved, with every reason; `Locked` when another run works on the vCenter;
+    `Unreachable` for a guest that does not answer before anything is moved.
+    """
+    emit(Begun())
+    playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
+    with open_session(request.nodes.estate, playbook, emit) as session:
+        title = f"bench crossover of {request.options.vm}"
+        with held(session, title, "none" if request.options.dry_run else request.lock, emit) as locks:
+            announce(session, emit)
+            return _Work(session, request, title, emit).carried_out(playbook, locks)
+
+
+class _Work:
+    def __init__(self, session: Session, request: CrossoverRequest, title: str, emit: Emit) -> None:
+        self._session, self._request, self._title, self._emit = session, request, title, emit
+
+    def carried_out(self, playbook: Playbook | None, locks: object) -> CrossoverResult:
+        request, options = self._request, self._request.options
+        settings = guest_settings(self._session.inventory)
+        nodes = read_nodes(self._session, request.nodes, playbook).nodes
+        estate, choice = self._chosen(nodes)
+        plan = with_privileges(self._session, plan_of(estate, self._title, choice.moves, choice.problems), estate)
+        if choice.why:
+            self._emit(Remark("crossover.host", choice.why))
+        proposal = Proposal(plan, digest(plan), request.yes)
+        confirm = (lambda _: False) if options.dry_run else request.confirm
+        if options.dry_run:
+            proposal = replace(proposal, confirmed=False)
+        if not approve(proposal, confirm, self._emit) or choice.test is None:
+            return CrossoverResult(plan, choice.test)
+        nccl = NcclRequest(request.nodes, request.test, NcclOptions(timeout=options.timeout))
+        trials = Trials(nccl, settings, {n.vm: n for n in nodes}, self._emit)
+        before = trials.measure(choice.test.trials)
+        if not choice.test.is_reproduced(before):
+            return CrossoverResult(plan, choice.test, choice.test.answer(before, None), before)
+        after: dict[Trial, float | None] = {}
+        test, stop = choice.test, self._session.stop
+
+        def measure(say: Callable[[str], None]) -> None:
+            after.update(trials.measure_when_up(test.after, options.boot_timeout, stop, say))
+
+        empty = Playbook(self._title, hashlib.sha256(self._title.encode()).hexdigest(), ())
+        origin = Origin(self._title, locks, measure=measure)  # type: ignore[arg-type]
+        run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
+        return CrossoverResult(plan, test, test.answer(before, after), before, after, run)
+
+    def _chosen(self, nodes: tuple[Node, ...]) -> tuple[Estate, Choice]:
+        """Read the hosts that the suspect may go to, and choose."""
+        from vsphere_ai.reading.collector import Depth
+
+        options, refs = self._request.options, {n.vm: n.ref for n in nodes}
+
+        def around(estate: Estate) -> frozenset[str]:
+            known = [ref for ref in refs.values() if ref in estate.objects]
+            return frozenset(h.ref for ref in known for h in estate.hosts_for(ref))
+
+        def depth(estate: Estate) -> Depth:
+            hosts = around(estate)
+            vms = frozenset(v.ref for h in hosts for v in estate.vms_on(h)) | frozenset(refs.values())
+            return Depth(hosts, vms, hosts & with_gpus(estate))
+
+        def ask(estate: Estate) -> tuple[Query, ...]:
+            new = estate.about.api_numbers >= PROFILES_API
+            return SWITCH, *(profile_query(host) for host in sorted(around(estate) if new else ()))
+
+        self._session.more_paths = PATHS
+        read = read_with(self._session, depth, ask)
+        judge = Judge(options.slowdown, options.runs)
+        wish = Wish(options.vm, options.to_host, options.swap_with, options.partner)
+
+        def made(estate: Estate) -> Choice:
+            return choose(wish, nodes, View(estate, observe(estate, kinds())), judge)
+
+        choice, estate = evaluate_with(kinds(), read, made)
+        return estate, choice

@@ -1,0 +1,108 @@
+"""`vsphere-ai bench crossover`: whether a slow VM or its host is slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, yes_option
+from vsphere_ai.cli.run_output import RunOutput
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, NodesRequest
+    from vsphere_ai.app.crossover import CrossoverOptions, CrossoverResult
+    from vsphere_ai.app.events import Event
+    from vsphere_ai.runs.locks import Mode
+
+
+def _options() -> type[CrossoverOptions]:
+    from vsphere_ai.app.crossover import CrossoverOptions
+
+    return CrossoverOptions
+
+
+@click.command("crossover")
+@click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN...")
+@click.option("--set", "name", default="", metavar="NAME", help="Set of the playbook, where it makes several.")
+@gathering(
+    "options",
+    _options,
+    click.option("--vm", required=True, metavar="VM", help="The VM that is slow."),
+    click.option("--to-host", default="", metavar="HOST", help="Host to move it to. [default: one that takes it]"),
+    click.option("--swap-with", default="", metavar="VM", help="VM to change hosts with."),
+    click.option("--partner", default="", metavar="VM", help="VM to measure it with."),
+    click.option(
+        "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
+    ),
+    click.option("--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds of a run."),
+    click.option(
+        "--boot-timeout", type=click.FloatRange(1), default=900.0, show_default=True, help="Seconds of a guest to boot."
+    ),
+    click.option("--dry-run", is_flag=True, help="Only show the moves."),
+)
+@click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi.")
+@vcenter_options
+@format_option()
+@lock_option
+@yes_option
+def crossover(
+    vms: tuple[str, ...],
+    name: str,
+    options: CrossoverOptions,
+    suffix: str,
+    estate: EstateRequest,
+    form: str,
+    lock: Mode | None,
+    yes: bool,
+) -> int:
+    """Measure a slow VM on another host, or after it changed hosts with another VM; then put everything back.
+
+    VMs with vGPUs move by vMotion. Those with whole devices, or where vMotion is not possible, are powered off for the
+    moves, which is shown and asked first. At most four pairs are measured. Exits 0 when the VM is not slow.
+    """
+    from vsphere_ai.app.benchmark_nccl import NcclTest
+    from vsphere_ai.app.crossover import CrossoverRequest, bench_crossover
+
+    test = NcclTest(least="64M", most="1G", suffix=suffix)
+    with RunOutput(form) as output:
+        show = _Shown(output, form)
+        request = CrossoverRequest(_nodes(vms, name, estate), options, test, yes, output.confirm, lock)
+        result = bench_crossover(request, show.emit)
+        show.verdict(result)
+        lost = output.exit_code(result.run) if result.run is not None else 0
+    return lost or result.exit_code
+
+
+def _nodes(vms: tuple[str, ...], name: str, estate: EstateRequest) -> NodesRequest:
+    """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
+    from vsphere_ai import app
+
+    return app.meant(vms[0], estate, set=name) if len(vms) == 1 else app.NodesRequest(vms, set=name, estate=estate)
+
+
+class _Shown:
+    """Events of a crossover; in JSON its verdict is the line before the summary."""
+
+    def __init__(self, output: RunOutput, form: str) -> None:
+        self._output, self._form = output, form
+        self._last: Event | None = None
+
+    def emit(self, event: Event) -> None:
+        """Show an event."""
+        from vsphere_ai.app.events import Answer, RunRecorded
+
+        if self._form == "json" and isinstance(event, RunRecorded):
+            self._last = event
+        elif self._form != "json" or not isinstance(event, Answer):
+            self._output.emit(event)
+
+    def verdict(self, result: CrossoverResult) -> None:
+        """Show the verdict, where there is one."""
+        from vsphere_ai.report.crossover_text import verdict_line, verdict_text
+
+        if result.test is not None and result.verdict is not None:
+            found = result.test, result.verdict, result.before, result.after
+            click.echo(verdict_line(*found) if self._form == "json" else f"\n{verdict_text(*found)}")
+        if self._last is not None:
+            self._output.emit(self._last)
