@@ -51,8 +51,9 @@ class CrossoverOptions:
     """What is moved: `vm`, to `to_host` or in exchange with `swap_with`, chosen where both are empty; and how.
 
     `partner` is the VM that the suspect is measured with. `slowdown` is the share to look for, `runs` how often a trial
-    of three runs is repeated, `timeout` the seconds of a run, `boot_timeout` those until a guest answers after its VM
-    was powered on. `dry_run` plans, and changes and measures nothing.
+    of three runs is repeated, `suffix` that of the programs of nccl-tests in the guests, `timeout` the seconds of a
+    run, `boot_timeout` those until a guest answers after its VM was powered on. `dry_run` plans, and changes and
+    measures nothing.
     """
 
     vm: str = ""
@@ -61,6 +62,7 @@ class CrossoverOptions:
     partner: str = ""
     slowdown: float = 0.25
     runs: int = 1
+    suffix: str = ""
     timeout: float = 600.0
     boot_timeout: float = 900.0
     dry_run: bool = False
@@ -68,11 +70,10 @@ class CrossoverOptions:
 
 @dataclass(frozen=True)
 class CrossoverRequest:
-    """Among which VMs, of which suspect, with which test; without `yes`, `confirm` is called with the plan."""
+    """Among which VMs, and of which suspect; without `yes`, `confirm` is called with the plan."""
 
     nodes: NodesRequest
     options: CrossoverOptions
-    test: NcclTest = field(default_factory=NcclTest)
     yes: bool = False
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
@@ -133,21 +134,22 @@ class _Work:
             proposal = replace(proposal, confirmed=False)
         if not approve(proposal, confirm, self._emit) or choice.test is None:
             return CrossoverResult(plan, choice.test)
-        nccl = NcclRequest(request.nodes, request.test, NcclOptions(timeout=options.timeout))
+        test = NcclTest(least="64M", most="1G", suffix=options.suffix)
+        nccl = NcclRequest(request.nodes, test, NcclOptions(timeout=options.timeout))
         trials = Trials(nccl, settings, {n.vm: n for n in nodes}, self._emit)
         before = trials.measure(choice.test.trials)
         if not choice.test.is_reproduced(before):
             return CrossoverResult(plan, choice.test, choice.test.answer(before, None), before)
         after: dict[Trial, float | None] = {}
-        test, stop = choice.test, self._session.stop
+        crossed, stop = choice.test, self._session.stop
 
         def measure(say: Callable[[str], None]) -> None:
-            after.update(trials.measure_when_up(test.after, options.boot_timeout, stop, say))
+            after.update(trials.measure_when_up(crossed.after, options.boot_timeout, stop, say))
 
         empty = Playbook(self._title, hashlib.sha256(self._title.encode()).hexdigest(), ())
         origin = Origin(self._title, locks, measure=measure)  # type: ignore[arg-type]
         run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
-        return CrossoverResult(plan, test, test.answer(before, after), before, after, run)
+        return CrossoverResult(plan, crossed, crossed.answer(before, after), before, after, run)
 
     def _chosen(self, nodes: tuple[Node, ...]) -> tuple[Estate, Choice]:
         """Read the hosts that the suspect may go to, and choose."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
 
 import click
+from typing_extensions import Unpack
 
 from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, yes_option
 from vsphere_ai.cli.run_output import RunOutput
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Event
     from vsphere_ai.runs.locks import Mode
 
+    class _More(TypedDict):
+        yes: bool
+        lock: Mode | None
+
 
 def _options() -> type[CrossoverOptions]:
     from vsphere_ai.app.crossover import CrossoverOptions
@@ -22,9 +28,20 @@ def _options() -> type[CrossoverOptions]:
     return CrossoverOptions
 
 
+def _nodes() -> type[NodesRequest]:
+    from vsphere_ai.app import NodesRequest
+
+    return NodesRequest
+
+
 @click.command("crossover")
-@click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN...")
-@click.option("--set", "name", default="", metavar="NAME", help="Set of the playbook, where it makes several.")
+@gathering(
+    "nodes",
+    _nodes,
+    click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
+    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
+    click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
+)
 @gathering(
     "options",
     _options,
@@ -35,50 +52,43 @@ def _options() -> type[CrossoverOptions]:
     click.option(
         "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
     ),
+    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi."),
     click.option("--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds of a run."),
     click.option(
         "--boot-timeout", type=click.FloatRange(1), default=900.0, show_default=True, help="Seconds of a guest to boot."
     ),
     click.option("--dry-run", is_flag=True, help="Only show the moves."),
 )
-@click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi.")
 @vcenter_options
 @format_option()
 @lock_option
 @yes_option
 def crossover(
-    vms: tuple[str, ...],
-    name: str,
-    options: CrossoverOptions,
-    suffix: str,
-    estate: EstateRequest,
-    form: str,
-    lock: Mode | None,
-    yes: bool,
+    nodes: NodesRequest, options: CrossoverOptions, estate: EstateRequest, form: str, **more: Unpack[_More]
 ) -> int:
     """Measure a slow VM on another host, or after it changed hosts with another VM; then put everything back.
 
     VMs with vGPUs move by vMotion. Those with whole devices, or where vMotion is not possible, are powered off for the
     moves, which is shown and asked first. At most four pairs are measured. Exits 0 when the VM is not slow.
     """
-    from vsphere_ai.app.benchmark_nccl import NcclTest
     from vsphere_ai.app.crossover import CrossoverRequest, bench_crossover
 
-    test = NcclTest(least="64M", most="1G", suffix=suffix)
     with RunOutput(form) as output:
         show = _Shown(output, form)
-        request = CrossoverRequest(_nodes(vms, name, estate), options, test, yes, output.confirm, lock)
+        request = CrossoverRequest(_meant(nodes, estate), options, confirm=output.confirm, **more)
         result = bench_crossover(request, show.emit)
         show.verdict(result)
         lost = output.exit_code(result.run) if result.run is not None else 0
     return lost or result.exit_code
 
 
-def _nodes(vms: tuple[str, ...], name: str, estate: EstateRequest) -> NodesRequest:
+def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
     """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
     from vsphere_ai import app
 
-    return app.meant(vms[0], estate, set=name) if len(vms) == 1 else app.NodesRequest(vms, set=name, estate=estate)
+    if len(nodes.vms) == 1:
+        return app.meant(nodes.vms[0], estate, set=nodes.set, nic=nodes.nic)
+    return replace(nodes, estate=estate)
 
 
 class _Shown:

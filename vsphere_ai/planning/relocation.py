@@ -25,7 +25,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import DeviceChange
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import observed_profiles, question_of
-from vsphere_ai.planning.evacuation import SRIOV, why_pinned
+from vsphere_ai.planning.evacuation import PASSTHROUGH, SRIOV
 from vsphere_ai.planning.rolling import why_down
 
 DEVICES = "config.hardware.device"
@@ -66,14 +66,22 @@ def why_not_moved(estate: Estate, vm: Target, *, live: bool) -> str:
     if disabled:
         return f"vCenter has disabled {', '.join(disabled)} for it; wait until what did that, often a backup, has ended"
     if live:
-        pinned = why_pinned(estate, vm, source)
         hot = not observed_profiles(facts) or hot_migration(estate)
-        return pinned or ("" if hot else "it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter")
+        pinned = "" if hot else "it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
+        return next((why for d in _devices(facts) if (why := _why_pinned(d, estate[source.ref]))), pinned)
     if any(d.get("deviceGroupInfo") for d in _devices(facts)):
         return "it has a device group, of which it is not known whether another host has it free"
     if facts.get("guest.toolsRunningStatus") != "guestToolsRunning":
         return "it has to be powered off to be moved, and its VMware Tools do not run"
     return ""
+
+
+def _why_pinned(device: VirtualDevice, source: Facts) -> str:
+    if device["_typeName"] == SRIOV:
+        return "it has an SR-IOV network adapter, which vMotion does not carry"
+    if device["_typeName"] == PASSTHROUGH and not is_vgpu(device):
+        return "it has a passthrough device, which vMotion does not carry"
+    return why_not_carried(device, source)
 
 
 def relocation(view: View, vm: Target, to: Target, *, live: bool, leaving: Collection[str] = ()) -> Relocation | str:
