@@ -14,7 +14,7 @@ from vsphere_ai.cli.run_output import RunOutput
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
     from vsphere_ai.app.crossover import CrossoverOptions, CrossoverResult
-    from vsphere_ai.app.events import Event
+    from vsphere_ai.app.events import Event, RunRecorded
     from vsphere_ai.runs.locks import Mode
 
     class _More(TypedDict):
@@ -96,7 +96,7 @@ class _Shown:
 
     def __init__(self, output: RunOutput, form: str) -> None:
         self._output, self._form = output, form
-        self._last: Event | None = None
+        self._last: RunRecorded | None = None
 
     def emit(self, event: Event) -> None:
         """Show an event."""
@@ -115,4 +115,5 @@ class _Shown:
             found = result.test, result.verdict, result.before, result.after
             click.echo(verdict_line(*found) if self._form == "json" else f"\n{verdict_text(*found)}")
         if self._last is not None:
-            self._output.emit(self._last)
+            run = replace(self._last.result, exit_code=result.exit_code)
+            self._output.emit(replace(self._last, result=run))
