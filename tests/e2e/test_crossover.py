@@ -6,7 +6,6 @@ import pytest
 
 from vsphere_ai.app import EstateRequest, NodesRequest
 from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
-from vsphere_ai.errors import Refused
 
 COMMON = """
 name: crossed

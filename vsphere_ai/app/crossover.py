@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.approval import Confirm, approve, no_confirmation
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest
-from vsphere_ai.app.crossover_choice import Choice, Wish, choose
+from vsphere_ai.app.crossover_choice import Choice, Moves, Wish, choose
 from vsphere_ai.app.crossover_trials import Trials
 from vsphere_ai.app.events import Begun, Emit, Remark, ignore
 from vsphere_ai.app.locking import held
@@ -144,12 +144,24 @@ class _Work:
         crossed, stop = choice.test, self._session.stop
 
         def measure(say: Callable[[str], None]) -> None:
-            after.update(trials.measure_when_up(crossed.after, options.boot_timeout, stop, say))
+            found = trials.measure_when_up(crossed.after, options.boot_timeout, stop, say)
+            if self._are_there(choice.moves):
+                after.update(found)
 
         empty = Playbook(self._title, hashlib.sha256(self._title.encode()).hexdigest(), ())
         origin = Origin(self._title, locks, measure=measure)  # type: ignore[arg-type]
         run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
         return CrossoverResult(plan, crossed, crossed.answer(before, after), before, after, run)
+
+    def _are_there(self, moves: Moves) -> bool:
+        """Return whether every VM is still on the host it was moved to; DRS or a user may have moved it on."""
+        wanted = {m.vm.ref: m for m in moves}
+        seen = self._session.vcenter.read_objects(sorted(wanted), {"VirtualMachine": ("runtime.host",)})
+        gone = [m for ref, m in wanted.items() if ref not in seen or seen[ref].get("runtime.host") != m.to.ref]
+        for m in gone:
+            text = f"{m.vm.name} left {m.to.name} while it was measured: DRS or another user moved it"
+            self._emit(Remark("crossover.elsewhere", f"{text}; the measurement does not count"))
+        return not gone
 
     def _chosen(self, nodes: tuple[Node, ...]) -> tuple[Estate, Choice]:
         """Read the hosts that the suspect may go to, and choose."""
