@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.app import EstateRequest, NodesRequest
+from vsphere_ai.app import ApplyRequest, EstateRequest, NodesRequest, apply
 from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
 
 COMMON = """
@@ -49,6 +49,35 @@ CASES = {
 }
 
 
+HOSTS = "esx01.lab.local,esx02.lab.local,esx03.lab.local,esx04.lab.local,esx05.lab.local"
+WHOLE = f"""{COMMON}
+hosts:
+  - name: esx[01:05].lab.local
+    cluster: gpu-a
+    nvidia_driver: 535.161.05
+    gpus:
+      - {{pci: "{GPU}", board: a100-40gb, device_id: 20f1}}
+      - {{pci: "0000:86:00.0", board: a100-40gb, device_id: 20f1}}{NICS}
+    ssh: {{running: true, policy: off}}
+vms:
+  - name: trn-[01:04]
+    host: esx[01:04].lab.local
+    network: dvpg-lan
+    pvrdma: [dvpg-rdma]
+    hardware: 19
+"""
+PASSED = f"""
+- hosts: esx[01:04].lab.local
+  passthrough: {{"{GPU}": true}}
+- hosts: esx05.lab.local
+  passthrough: {{"0000:86:00.0": true}}
+- vms: trn-[01:03]
+  pci_devices: [{{host_device: "{GPU}"}}]
+- vms: trn-04
+  pci_devices: [{{vendor: 10de, device: 20f1}}]
+"""
+
+
 class Farm:
     """A lab, and crossovers on it."""
 
@@ -88,3 +117,31 @@ def test_with_vgpus(vgpus, case, way):
     assert result.verdict == verdict
     assert vgpus.places() == vgpus.before
     assert len(result.before) + len(result.after) <= 4
+
+
+@pytest.fixture
+def whole(make_lab, new_client, tmp_path):
+    lab = make_lab(WHOLE)
+    file = tmp_path / "passed.yml"
+    file.write_text(PASSED, encoding="utf-8")
+    estate = EstateRequest(inventory=lab.directory / "connection.yml")
+    assert apply(ApplyRequest(file, estate, yes=True)).exit_code == 0
+    soap = new_client(lab)
+    for name in ("trn-01", "trn-02", "trn-03", "trn-04"):
+        soap.wait(soap.vm(name).PowerOnVM_Task())
+    soap.until(lambda: soap.vm("trn-04").guest.toolsRunningStatus == "guestToolsRunning")
+    return Farm(lab, soap)
+
+
+WAYS = ({}, {"swap_with": "trn-03"}, {"swap_with": "trn-04"})
+
+
+def test_with_whole_devices(whole):
+    for case, (defect, verdict) in CASES.items():
+        whole.lab.set_defects(*([defect] if defect else []))
+        for way in WAYS if verdict in ("vm", "host") else WAYS[:1]:
+            result = whole.run(**way)
+            assert (case, way, result.verdict) == (case, way, verdict)
+            assert whole.places() == whole.before
+            assert len(result.before) + len(result.after) <= 4
+    assert all(each["ok"] for each in whole.lab.check(since=0)["invariants"])

@@ -269,7 +269,7 @@ class Migrate(Lifecycle):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Move(Lifecycle):
+class Move(Step):
     """Bring a VM to host `to` (a reference), then change its `devices`, which name parts of that host.
 
     With `live` by vMotion; else it has to be off (MigrateVM_Task, ReconfigVM_Task).
@@ -282,7 +282,7 @@ class Move(Lifecycle):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveBack(Move):
+class MoveBack(Move, Lifecycle):
     """Bring a VM back to the host that it was moved away from."""
 
     action = "move-back"
@@ -290,7 +290,7 @@ class MoveBack(Move):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveAway(Move):
+class MoveAway(Move, Lifecycle):
     """Bring a VM to another host for a time; `back` is what brings it back."""
 
     action = "move-away"

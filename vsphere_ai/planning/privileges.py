@@ -19,7 +19,8 @@ from vsphere_ai.model.steps import (
     DeviceChange,
     Invoke,
     Lifecycle,
-    Move,
+    MoveAway,
+    MoveBack,
     Reboot,
     Reconfigure,
     Step,
@@ -54,10 +55,8 @@ UNSTATED: Mapping[str, str] = {
     "UpdateOptions": "Host.Config.AdvancedConfig",
     # every inventory object can be destroyed; this tool destroys its lock only, which is a folder
     "Destroy_Task": "Folder.Delete",
-    # for a VM that runs; one that is off takes COLD
-    "MigrateVM_Task": "Resource.HotMigrate",
-    # stated by the API reference, not by the type table
-    "CloneVM_Task": "VirtualMachine.Provisioning.Clone",
+    "MigrateVM_Task": "Resource.HotMigrate",  # for a VM that runs; one that is off takes COLD
+    "CloneVM_Task": "VirtualMachine.Provisioning.Clone",  # this and the next: stated by the API reference only
     "SetField": "Global.SetCustomField",
     "AddVirtualNic": "Host.Config.Network",
     "UpdateVirtualNic": "Host.Config.Network",
@@ -67,12 +66,10 @@ UNSTATED: Mapping[str, str] = {
     # what the kinds state themselves
     **{method: taken for c in kinds().values() for duty in c.traits.duties for method, taken in duty.unstated.items()},
 }
-COLD = "Resource.ColdMigrate"
-"""What bringing a VM that is off to another host takes."""
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
 """What changing the members of a distributed switch takes, on the switch and on each host."""
-SETTINGS = "VirtualMachine.Config.Settings"
-"""What a field of a ConfigSpec takes that is not named below."""
+SETTINGS, COLD = "VirtualMachine.Config.Settings", "Resource.ColdMigrate"
+"""What a field of a ConfigSpec takes that is not named below; what a VM that is off takes to go to another host."""
 FIELDS: Mapping[str, str] = {
     "cpuAllocation": "VirtualMachine.Config.Resource",
     "memoryAllocation": "VirtualMachine.Config.Resource",
@@ -105,9 +102,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "stop-ssh": ("StopService",),
     "power-off": ("ShutdownGuest", "PowerOffVM_Task"),
     "power-on": ("PowerOnVM_Task",),
-    "migrate": ("MigrateVM_Task",),
-    "move-away": ("MigrateVM_Task",),
-    "move-back": ("MigrateVM_Task",),
+    **dict.fromkeys(("migrate", "move-away", "move-back"), ("MigrateVM_Task",)),
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
@@ -278,9 +273,9 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
             return ()
         case Destroy():
             return (DELETE, REMOVE_DISK) if step.detached else (DELETE,)
-        case Move():
-            hot = of_methods(ACTIONS[step.action], privilege_of) if step.live else (COLD,)
-            return (*hot, *of_spec((), map(_operation, step.devices)))
+        case MoveAway() | MoveBack():
+            moving = of_methods(ACTIONS[step.action], privilege_of) if step.live else (COLD,)
+            return (*moving, *of_spec((), map(_operation, step.devices)))
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)
         case Reconfigure():

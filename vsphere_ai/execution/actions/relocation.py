@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.execution.actions.context import Context, Say
@@ -63,16 +62,14 @@ class Relocations:
         if gone:
             text = f"{step.target.name}: device {gone[0]} is not there any more"
             raise Conflict(text, "look at the VM's settings", rule="object.changed")
-        return tuple(c for c in wanted if part_of(there[c["device"]["key"]]) != part_of(c["device"]))
+        return tuple(c for c in wanted if _part(there[c["device"]["key"]]) != _part(c["device"]))
 
 
-def part_of(device: Mapping[str, Any]) -> tuple[str, str]:
+def _part(device: Mapping[str, object]) -> tuple[str, str]:
     """Return the part of a host that a device names: its PCI address, and the host's own id of its system."""
-    function = (device.get("sriovBacking") or {}).get("physicalFunctionBacking")
-    if function:
-        return str(function.get("id")).lower(), ""
-    backing = device.get("backing") or {}
-    return str(backing.get("id")).lower(), str(backing.get("systemId"))
+    backing = device.get("backing")
+    named = backing if isinstance(backing, Mapping) else {}
+    return str(named.get("id")).lower(), str(named.get("systemId"))
 
 
 def detail_of(step: MoveAway) -> str:
