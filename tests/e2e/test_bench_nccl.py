@@ -118,6 +118,34 @@ def test_every_pair_is_measured(bench):
     assert (result.trials, result.rounds) == (6, 3)
 
 
+def test_a_baseline_is_learned_from_the_set_and_holds_for_it(bench, cli, tmp_path):
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M")
+    file, vms = tmp_path / "baseline.yml", "trn-0[1234567]"
+    # a slow VM of seven is an outlier of what is learned
+    bench.lab.set_defects({"kind": "gpu-slow", "host": "esx02*", "factor": 0.6})
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn-baseline", file) == 1
+    (line,) = [line for line in cli.out.splitlines() if line.startswith("learned:")]
+    assert "all_reduce, 2 ranks: 11." in line
+    assert "one run shows a slowdown of" in line
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn-baseline", file) == 64
+    bench.lab.set_defects({"kind": "gpu-slow", "host": "*", "factor": 0.6})
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--baseline", file) == 1
+    assert cli("bench", "nccl", vms, *given, "--baseline", file) == 1
+    assert "nccl.not-measured" in cli.out
+    bench.lab.set_defects()
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--baseline", file) == 0
+    # of all VMs together: the rows come as they are measured, and three runs are learned from
+    whole = tmp_path / "whole.yml"
+    assert cli("bench", "nccl", vms, *given, "--learn-baseline", whole) == 0
+    assert [line.split()[:2] for line in cli.out.splitlines()[:3]] == [
+        ["SIZE", "TIME"], ["64", "MiB"], ["128", "MiB"],
+    ]  # fmt: skip
+    assert "learned: all_reduce, 7 ranks: " in cli.out
+    assert "of 3 runs" in cli.out
+    assert cli("bench", "nccl", vms, *given, "--baseline", whole, "--format", "json") == 0
+    assert json.loads(cli.out)["passed"] is True
+
+
 def test_a_run_that_hangs_or_fails_is_no_pass(bench):
     bench.lab.set_defects({"kind": "hang", "vm": "trn-01", "command": "mpirun"})
     estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
 from vsphere_ai.app.benchmark_history import record
-from vsphere_ai.app.benchmark_parse import baseline_of
-from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
+from vsphere_ai.app.benchmark_parse import baseline_of, require_new, write_baseline
+from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
-from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected
+from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
 from vsphere_ai.benchmarks.checks import Check, is_passed
 from vsphere_ai.benchmarks.layers import RUNS, measure_layers, separate, slow_ways
 from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl_run import NcclRun
-from vsphere_ai.benchmarks.nccl_text import parse_text
+from vsphere_ai.benchmarks.nccl_text import NcclTextReader, parse_text
 from vsphere_ai.benchmarks.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
 from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
@@ -34,6 +35,7 @@ from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.training.nccl_env import nccl_settings
 
 __all__ = ["NcclOptions", "NcclRequest", "NcclResult", "NcclTest", "bench_nccl"]
+LARGEST_LINE = 1 << 17
 LARGEST = 64 * 1024 * 1024
 """Bytes of output of a run that are read."""
 
@@ -46,6 +48,7 @@ class NcclOptions:
     bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
     is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus
     bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
+    `learned` is a file for a baseline of what was measured. `live`: rows of the run of all VMs are events as they come.
     """
 
     pairwise: bool = False
@@ -60,6 +63,8 @@ class NcclOptions:
     reference: float | None = None
     baseline: Path | None = None
     tolerance: float = TOLERANCE
+    learned: Path | None = None
+    live: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class NcclResult:
     trials: int = 0
     rounds: int = 0
     failures: tuple[Check, ...] = ()
+    learned: tuple[Expected, ...] = ()
     layers: Mapping[Trial, float | None] = field(default_factory=dict)
     slow: Mapping[Trial, float] = field(default_factory=dict)
 
@@ -113,6 +119,10 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     if request.options.pairwise + request.options.bisect + request.options.layers > 1:
         raise UsageError("every pair, a search, or layers?", "give one of --pairwise, --bisect and --layers")
     expected = baseline_of(request.options.baseline)
+    if request.options.learned:
+        require_new(request.options.learned)
+        if not request.options.pairwise and request.options.runs < RUNS:
+            request = replace(request, options=replace(request.options, runs=RUNS))
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
@@ -126,14 +136,14 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
             raise error
         runner = Runner(request, {node.vm: node for node in nodes}, shells, emit)
         if request.options.pairwise:
-            return _pairwise(runner, nodes)
+            return runner.learned(_pairwise(runner, nodes, expected))
         if request.options.bisect:
             return _bisect(runner, nodes)
         if request.options.layers:
             return _layers(runner, nodes)
         result = _together(runner, nodes, expected)
         _recorded(read, runner, emit)
-        return result
+        return runner.learned(result)
     finally:
         for shell in shells.values():
             shell.close()
@@ -167,6 +177,17 @@ class Runner:
     trials: int = 0
     failures: list[Check] = field(default_factory=list)
     last: NcclRun | None = None
+    done: list[tuple[int, NcclRun]] = field(default_factory=list)
+    """The runs that passed their checks, with their ranks."""
+
+    def learned(self, result: NcclResult) -> NcclResult:
+        """Write a baseline of what was measured, where one is wanted; return the result with it."""
+        file = self.request.options.learned
+        if file is None:
+            return result
+        ranks = {ranks for ranks, _ in self.done}
+        found = (learn([run for count, run in self.done if count == own], own) for own in sorted(ranks))
+        return replace(result, learned=write_baseline(file, tuple(chain(*found))))
 
     def carry_out(self, running: Search[T]) -> T:
         """Carry out a search to its end, and return what it found."""
@@ -214,7 +235,8 @@ class Runner:
     def _run(self, shell: GuestSsh, trial: Trial) -> float | None:
         request = self.request
         argv = command(request.test, trial, self.nodes, self._settings(trial))
-        done = shell.run(argv, timeout=request.options.timeout, most=LARGEST)
+        seen = self._live() if request.options.live and len(trial.vms) == len(self.nodes) else None
+        done = shell.run(argv, timeout=request.options.timeout, most=LARGEST, seen=seen)
         # the log of NCCL goes to the output too, errors of mpirun to the error output
         runs = parse_text([*plain(done.out).splitlines(), *plain(done.err).splitlines()])
         ranks = ranks_of(request.test, trial, self.nodes)
@@ -226,7 +248,26 @@ class Runner:
         if done.code or len(runs) != 1 or not is_passed(wrong):
             self._failed(trial, wrong[0].message if wrong else done.shown or f"mpirun ended with {done.code}")
             return None
+        self.done.append((ranks, runs[0]))
         return runs[0].peak
+
+    def _live(self) -> Callable[[bytes], None]:
+        """Return what reads the output of a run piece by piece, and emits its rows."""
+        reader, left, shown = NcclTextReader(), b"", 0
+
+        def seen(piece: bytes) -> None:
+            nonlocal left, shown
+            *lines, left = (left + piece)[-LARGEST_LINE:].split(b"\n")
+            for line in lines:
+                reader.feed(plain(line.decode("utf-8", "replace")))
+            rows = [row for run in reader.runs for row in run.rows]
+            for row in rows[shown:]:
+                best = max(row.measures, key=lambda m: m.busbw.value)
+                values = best.time.value, best.algbw.value, best.busbw.value
+                self.emit(BenchmarkRow(row.size, *values, is_first=not shown))
+                shown += 1
+
+        return seen
 
     def _settings(self, trial: Trial) -> dict[str, str]:
         """Return the variables of NCCL that are the same for every VM of a trial."""
@@ -253,10 +294,13 @@ def _named(trial: Trial) -> str:
 
 
 def _together(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> NcclResult:
-    trial = Trial(tuple(node.vm for node in nodes))
+    trial = Trial(tuple(node.vm for node in nodes), runs=runner.request.options.runs)
     values = runner.round([trial])
     runs = [("", runner.last)] if runner.last else []
     started = Started(ranks_of(runner.request.test, trial, runner.nodes))
+    # a baseline may also have figures of pairs
+    own = [e for e in expected if e.ranks in (None, started.ranks)]
+    expected = own or expected
     parsed = judge_runs(runs, expected, runner.request.options.tolerance, started)
     missing = (*parsed.missing, *runner.failures)
     return runner.result(parsed=ParseResult(parsed.runs, missing), reference=values[trial])
@@ -266,9 +310,11 @@ def _judge(options: NcclOptions) -> Judge:
     return Judge(options.slowdown, options.runs, options.reference)
 
 
-def _pairwise(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+def _pairwise(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected] = ()) -> NcclResult:
     options = runner.request.options
     judge = _judge(options)
+    if expected and judge.reference is None:
+        judge.reference = _expected_of_a_pair(runner, nodes, expected)
     rounds = in_rounds(options.pairs) if options.pairs else rounds_of_pairs([node.vm for node in nodes])
     pairs = runner.carry_out(measure_pairs(rounds, judge, options.known))
     bad, slow = slow_ends(pairs, judge)
@@ -283,6 +329,17 @@ def _pairwise(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
         text = f"{one} and {other} are slow with each other only"
         found.append(Accused("link", text, "check the links between their hosts", ends=(one, other)))
     return runner.result(pairs=pairs, found=tuple(found), reference=judge.reference)
+
+
+def _expected_of_a_pair(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> float:
+    """Return the figure of a baseline for two VMs; `UsageError` where it has none."""
+    test = runner.request.test
+    ranks = ranks_of(test, Trial(tuple(node.vm for node in nodes[:2])), runner.nodes)
+    own = [e.busbw for e in expected if e.operation == test.operation and e.ranks in (None, ranks)]
+    if not own:
+        words = f"the baseline has no figure of {test.operation} on {ranks} ranks"
+        raise UsageError(words, "learn one: --pairwise --learn-baseline FILE")
+    return own[0]
 
 
 def _slow_vm(node: Node) -> Accused:

@@ -58,13 +58,22 @@ def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[Expected
     """Write a baseline of the runs that passed, where one is wanted."""
     if request.learned is None:
         return ()
-    if request.learned.exists():
-        raise UsageError(f"{request.learned} is there already", "name another file, or remove it")
-    learned = learn([each.run for each in runs if is_passed(each.checks)], request.ranks)
+    require_new(request.learned)
+    return write_baseline(request.learned, learn([each.run for each in runs if is_passed(each.checks)], request.ranks))
+
+
+def require_new(file: Path) -> None:
+    """`UsageError` where there is a file already."""
+    if file.exists():
+        raise UsageError(f"{file} is there already", "name another file, or remove it")
+
+
+def write_baseline(file: Path, learned: Sequence[Expected]) -> tuple[Expected, ...]:
+    """Write a baseline and return it; `UsageError` where there is nothing in it."""
     if not learned:
         raise UsageError("there is nothing to learn", "no run passed its checks")
-    request.learned.write_text(baseline_text(learned), "utf-8")
-    return learned
+    file.write_text(baseline_text(learned), "utf-8")
+    return tuple(learned)
 
 
 def _runs_of(file: Path) -> tuple[NcclRun, ...]:

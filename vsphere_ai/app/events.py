@@ -51,6 +51,17 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class BenchmarkRow:
+    """A row of nccl-tests as soon as it is measured: bytes, µs, and algorithm and bus bandwidth in GB/s."""
+
+    size: int
+    time: float
+    algbw: float
+    busbw: float
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
 class Begun:
     """Planning begins of what is to be carried out: of a run that goes on, or of a new one."""
 
@@ -118,7 +129,7 @@ class RunRecorded:
     result: RunResult
 
 
-_Said = Status | Remark | Waiting | Answer
+_Said = Status | Remark | Waiting | Answer | BenchmarkRow
 _Held = SessionOpened | LockTaken | LockReleased | LockLost
 _Done = Begun | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
 Event = _Said | _Held | _Done

@@ -133,6 +133,7 @@ def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
     ),
     _BASELINE,
     _TOLERANCE,
+    click.option("--learn-baseline", "learned", type=FILE, help="Write a baseline of what was measured."),
 )
 @vcenter_options
 @format_option()
@@ -144,6 +145,7 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
     """
     from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
 
+    options = replace(options, live=form == "text")
     result = bench_nccl(NcclRequest(_meant(nodes, estate), test, options), _without_lines(form))
     _show_nccl(result, form)
     return result.exit_code
@@ -159,7 +161,17 @@ def _show_nccl(result: NcclResult, form: str) -> None:
         parsed = report.parsed_document(result.parsed)["runs"]
         found = {"found": result.found, "outcome": result.outcome, "reference": result.reference}
         layers = report.layers_document(result.layers, result.slow)
-        click.echo(json_text(**counts, runs=parsed, pairs=pairs, layers=layers, failures=result.failures, **found))
+        click.echo(
+            json_text(
+                **counts,
+                learned=result.learned,
+                runs=parsed,
+                pairs=pairs,
+                layers=layers,
+                failures=result.failures,
+                **found,
+            )
+        )
         return
     about = f"{result.trials} trials in {result.rounds} rounds"
     about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
@@ -171,7 +183,9 @@ def _show_nccl(result: NcclResult, form: str) -> None:
         click.echo(report.pairs_text(result.pairs, result.reference))
         click.echo("\n".join([about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]))
     else:
-        click.echo(report.parsed_text(result.parsed))
+        click.echo(report.parsed_text(result.parsed, rows=False))
+    for line in report.learned_lines(result.learned):
+        click.echo(line)
 
 
 @command.command("rdma")
@@ -199,10 +213,14 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
 
 def _without_lines(form: str) -> Emit:
     """Return what shows events; lines of results only in text."""
-    from vsphere_ai.app.events import Answer
+    from vsphere_ai.app.events import Answer, BenchmarkRow
+    from vsphere_ai.report.benchmark_text import live_line
 
     def emit(event: Event) -> None:
-        if form == "text" or not isinstance(event, Answer):
+        if isinstance(event, BenchmarkRow):
+            values = event.size, event.time, event.algbw, event.busbw
+            click.echo(live_line(*values, is_first=event.is_first))
+        elif form == "text" or not isinstance(event, Answer):
             show_event(event)
 
     return emit

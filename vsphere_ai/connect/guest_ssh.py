@@ -86,17 +86,26 @@ class GuestSsh(SshClient):
         super().__init__(settings.endpoint(self.vm, address), SshLimits(connect=within, banner=within))
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, most: int = LARGEST_OUTPUT
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float = 30.0,
+        most: int = LARGEST_OUTPUT,
+        seen: Callable[[bytes], None] | None = None,
     ) -> Done:
         """Run a command, which reads `stdin` to its end, and return what it ended with.
 
-        `timeout` is in seconds, `most` in bytes of output. `GuestTimedOut` when it did not end in time, `Unreachable`
-        or `Denied` when the guest cannot be reached. The guest ends a command by itself that outlives its deadline.
+        `seen` is given its output piece by piece, as it comes. `timeout` is in seconds, `most` in bytes of output.
+        `GuestTimedOut` when it did not end in time, `Unreachable` or `Denied` when the guest cannot be reached. The
+        guest ends a command by itself that outlives its deadline.
         """
         command = shlex.join(argv)
         limit = str(math.ceil(timeout) + _ENDS_AFTER)
         try:
-            ended = self.carry_out(f"timeout -k {_ENDS_AFTER} {limit} {command}", timeout, most=most, stdin=stdin)
+            ended = self.carry_out(
+                f"timeout -k {_ENDS_AFTER} {limit} {command}", timeout, most=most, stdin=stdin, seen=seen
+            )
         except Unended as error:
             said = f"{self.vm}: `{_short(command)}`: {error.why}"
             if error.broke:

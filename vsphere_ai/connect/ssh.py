@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Self
 
 import paramiko
@@ -33,6 +34,10 @@ WEAK = {
     "macs": ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"],
     "kex": ["diffie-hellman-group1-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
 }
+
+
+Seen = Callable[[bytes], None] | None
+"""Is given the output of a command piece by piece."""
 
 
 class SshClient:
@@ -101,11 +106,18 @@ class SshClient:
         return transport
 
     def carry_out(
-        self, command: str, deadline_s: float, *, most: int = LARGEST_OUTPUT, stdin: bytes | None = None
+        self,
+        command: str,
+        deadline_s: float,
+        *,
+        most: int = LARGEST_OUTPUT,
+        stdin: bytes | None = None,
+        seen: Seen = None,
     ) -> Ended:
         """Run a command of a shell and return what it ended with; `Unended`, on a closed connection, without an end.
 
-        `most` is how many bytes of output are taken. `stdin` is what the command reads, up to its end.
+        `most` is how many bytes of output are taken. `stdin` is what the command reads, up to its end; `seen` is given
+        its output piece by piece, as it comes.
         """
         transport, channel = self._session(deadline_s)
         deadline = time.monotonic() + deadline_s
@@ -115,7 +127,7 @@ class SshClient:
         watchdog.start()
         try:
             channel.exec_command(command)
-            return _collect(channel, deadline, most, stdin)
+            return _collect(channel, deadline, most, stdin, seen)
         except Unended:
             self.close()
             raise
@@ -180,13 +192,16 @@ class SshClient:
         return transport, greeting
 
 
-def _collect(channel: paramiko.Channel, deadline: float, most: int, stdin: bytes | None) -> Ended:
+def _collect(channel: paramiko.Channel, deadline: float, most: int, stdin: bytes | None, seen: Seen) -> Ended:
     """Read both streams and the exit status. paramiko's own wait for the status knows no deadline."""
     out, err = bytearray(), bytearray()
     pending = _Input(channel, stdin)
     while True:
         while channel.recv_ready() and len(out) <= most:
-            out += channel.recv(1 << 16)
+            piece = channel.recv(1 << 16)
+            out += piece
+            if seen is not None:
+                seen(piece)
         while channel.recv_stderr_ready() and len(err) <= most:
             err += channel.recv_stderr(1 << 16)
         if len(out) + len(err) > most:

@@ -38,7 +38,7 @@ def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
     """Return every run with its table, checks and published figures, then what is missing."""
     blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs] or ["no output of nccl-tests was found"]
     missing = ["\n".join(check_lines(result.missing))] if result.missing else []
-    learned = ["\n".join(_learned_lines(result.learned))] if result.learned else []
+    learned = ["\n".join(learned_lines(result.learned))] if result.learned else []
     return "\n\n".join([*blocks, *missing, *learned])
 
 
@@ -92,7 +92,14 @@ def _compared(figure: Figure, peak: float | None) -> str:
     return f"published ({kind}): {figure.busbw:g} GB/s, {figure.network}{of} ({figure.source})"
 
 
-def _learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
+def live_line(size: int, time: float, algbw: float, busbw: float, *, is_first: bool) -> str:
+    """Return a row of a run that goes on: the better half of it; the first one below the heads."""
+    head = f"  {'SIZE':>9} {'TIME':>10} {'ALGBW':>8} {'BUSBW':>8}\n" if is_first else ""
+    return f"{head}  {size_text(size):>9} {time:>10.1f} {algbw:>8.2f} {busbw:>8.2f}"
+
+
+def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
+    """Yield what was learned, each with the smallest slowdown that it shows."""
     for each in learned:
         about = f"{each.operation}, {each.ranks} ranks" if each.ranks else each.operation
         spread = f", spread {each.sigma / each.busbw:.1%}" if each.sigma else ""
