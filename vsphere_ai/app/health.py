@@ -23,6 +23,7 @@ from vsphere_ai.health.answers import read_guest, refined
 from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, readings, xid_findings
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_in
 from vsphere_ai.health.finding import Verdict, worst
+from vsphere_ai.health.guest_pci import DEVICES, with_interfaces
 from vsphere_ai.health.kernel_log import Event
 from vsphere_ai.health.profile import Profile, learned
 from vsphere_ai.health.xid_rules import GpuEvent
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 ASKED = (
     answers.SMI, answers.CUDA, answers.VERSIONS, answers.LINKS, answers.ADDRESSES, answers.RULES, answers.KERNEL,
-    answers.UPTIME, answers.SYSFS,
+    answers.UPTIME, answers.SYSFS, DEVICES,
 )  # fmt: skip
 KEPT = timedelta(days=7)
 """How long XIDs are kept for what repeats."""
@@ -128,7 +129,7 @@ def _observe(found: NodesResult, settings: GuestSettings, emit: Emit) -> list[Ob
     off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
     shells, failed = open_guests([n for n in found.nodes if n.vm not in off], settings)
     try:
-        facts = on_each(shells.values(), lambda shell: (read_guest(ask_guest(shell, ASKED)), datetime.now(UTC)))
+        facts = on_each(shells.values(), lambda shell: (ask_guest(shell, ASKED), datetime.now(UTC)))
     finally:
         for shell in shells.values():
             shell.close()
@@ -141,8 +142,9 @@ def _observe(found: NodesResult, settings: GuestSettings, emit: Emit) -> list[Ob
         elif isinstance(known, VsphereAiError):
             made = replace(made, error=known.message.partition(": ")[2] or known.message, remedy=known.remedy)
         else:
-            guest, taken = known
-            made = replace(made, node=refined(node, guest), guest=guest, after=readings(guest, taken))
+            answered, taken = known
+            guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
+            made = replace(made, node=refined(named, guest), guest=guest, after=readings(guest, taken))
         observed.append(made)
     return observed
 

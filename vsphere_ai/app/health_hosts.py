@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vsphere_ai.app.health_place import ATS, place_of
 from vsphere_ai.app.nodes_facts import GRAPHICS, NodeState
 from vsphere_ai.health.answers import SMI, SmiGpu, gpus_in
 from vsphere_ai.health.witness import HostFacts
@@ -13,7 +14,7 @@ from vsphere_ai.model.steps import Probe
 
 GPUS = Probe("health.gpus", SMI.argv)
 LOG = Probe("health.log", ("grep", "-h", "NVRM", "/var/log/vmkernel.log"))
-PROBES = (GPUS, LOG)
+PROBES = (GPUS, LOG, ATS)
 
 
 def host_facts(node: Node, state: NodeState, estate: Estate) -> HostFacts:
@@ -35,6 +36,7 @@ def host_facts(node: Node, state: NodeState, estate: Estate) -> HostFacts:
         {name: switch.mtu for name, switch in state.switches.items() if switch.mtu is not None},
         {name: switch.others for name, switch in state.switches.items() if switch.others},
         state.settings,
+        place_of(node, state, host),
     )
 
 

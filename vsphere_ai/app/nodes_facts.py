@@ -67,7 +67,8 @@ class NodeState:
 
     `leased` are those its set holds for it, `reported` those that its guest has; both without prefix length.
     `passthrough`: a GPU is the VM's own; else the host shows what the guest of a vGPU does not. `switches` are what
-    carries the rails, by their interfaces, and `settings` the VM's advanced settings.
+    carries the rails, by their interfaces, and `settings` the VM's advanced settings. `functions` are the physical NICs
+    by which the port groups of virtual functions go out, by their MAC addresses.
     """
 
     power: str
@@ -77,6 +78,7 @@ class NodeState:
     passthrough: bool = False
     switches: Mapping[str, RailSwitch] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     whole = bool(gpus) and not any(gpu.profile for gpu in gpus)
     power, tools = (str(facts.get(path) or "") for path in ("runtime.powerState", "guest.toolsRunningStatus"))
     switches = dict(_switches(chosen, nics, at, estate)) if at is not None else {}
-    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts))
+    functions = dict(_functions(nics, at, estate)) if at is not None else {}
+    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts), functions)
 
 
 def _real(facts: Facts) -> str:
@@ -216,13 +219,23 @@ def _switches(chosen: Chosen, nics: Sequence[_Nic], host: Facts, estate: Estate)
         yield nic.interface, RailSwitch(mtu, tuple(u for u in uplinks if u != followed.uplink))
 
 
+def _functions(nics: Sequence[_Nic], host: Facts, estate: Estate) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for nic in nics:
+        if nic.device.get("_typeName") == SRIOV:
+            switch = dvs.switch_of(estate, estate.get(f"{dvs.PORT_GROUP}:{key_of(nic.device)}"))
+            proxy = dvs.proxies(host).get(str(switch.get("uuid"))) if switch is not None else None
+            yield nic.mac, tuple(sorted(dvs.nics(proxy).values())) if proxy is not None else ()
+
+
 def _uplink(device: VirtualDevice, host: Facts, estate: Estate) -> PhysicalNic | None:
-    """Return the physical NIC that carries an adapter: of a virtual function its port, else its port group's uplink."""
+    """Return the physical NIC that carries an adapter: the one of a virtual function, else its port group's uplink."""
     backing = device.get("sriovBacking")
     port = backing.get("physicalFunctionBacking") if isinstance(backing, Mapping) else None
     function = str(port.get("id", "")) if isinstance(port, Mapping) else ""
-    if function:
-        return next((p for p in host.get("config.network.pnic", ()) if p.get("pci") == function), None)
+    pnics: Sequence[PhysicalNic] = host.get("config.network.pnic") or ()
+    own = next((p for p in pnics if function and str(p.get("pci")).lower() == function.lower()), None)
+    if own is not None:  # else it is any function of the uplink
+        return own
     group = estate.get(f"{dvs.PORT_GROUP}:{key_of(device)}")
     return route.follow(estate, host.ref, group).nic if group is not None else None
 

@@ -23,9 +23,14 @@ def rdma_addresses(answer: Answer | None) -> dict[str, str]:
 
 
 def with_interfaces(node: Node, answer: Answer | None) -> Node:
-    """Return a node whose rails have the interfaces of their MAC addresses, where an answer to `DEVICES` has them."""
-    names = {found[2]: found[1] for line in _lines(answer) if (found := _MAC.fullmatch(line))}
-    return replace(node, rails=tuple(replace(r, interface=names.get(r.mac, r.interface)) for r in node.rails))
+    """Return a node whose rails without a name of an interface have that of their MAC address in the guest.
+
+    A VLAN interface has the MAC address of the one below it, which has the shorter name.
+    """
+    names: dict[str, str] = {}
+    for found in filter(None, map(_MAC.fullmatch, _lines(answer))):
+        names[found[2]] = min(names.get(found[2], found[1]), found[1], key=len)
+    return replace(node, rails=tuple(replace(r, interface=r.interface or names.get(r.mac, "")) for r in node.rails))
 
 
 def _lines(answer: Answer | None) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
 from vsphere_ai.health.finding import Finding, Verdict, Witness
+from vsphere_ai.health.placement import Place, place_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.xids import WORDS
 from vsphere_ai.model.nodes import Node
@@ -39,6 +40,7 @@ class HostFacts:
     switch_mtu: Mapping[str, int] = field(default_factory=dict)
     teamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
         yield from _branch(node, guest, host)
     yield from _uplinks(node, guest, host)
     yield from _settings(node, host)
+    yield from place_findings(node, guest.packages, host.settings, host.place)
 
 
 def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import actions, rule_file
 from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.faults.rules import Rule
-from vsphere_ai.lab.guest import defects, host_side
+from vsphere_ai.lab.guest import defects, host_side, vm_side
 from vsphere_ai.lab.guest.server import GuestServers
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.listener import Listener
@@ -164,6 +164,7 @@ class Lab:
             raise BadRequest(str(error)) from error
         with self.farm.store.lock:
             host_side.show(self.farm, self.guests.defects)
+            vm_side.show(self.farm, self.guests.defects)
         return {"defects": self.guests.defects.as_json()}
 
     def _release_fault(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -31,15 +31,6 @@ class PassedNic:
 
 
 @dataclass(frozen=True)
-class HostNuma:
-    """NUMA nodes of a host: how many there are, and what each has; 0 where it is not known. Memory is in MiB."""
-
-    nodes: int = 0
-    cores: int = 0
-    memory_mb: int = 0
-
-
-@dataclass(frozen=True)
 class VmCpus:
     """CPUs of a VM. `affinity` are the NUMA nodes of the host that it is tied to (none: the scheduler chooses).
 
@@ -51,3 +42,18 @@ class VmCpus:
     memory_mb: int = 0
     affinity: tuple[int, ...] = ()
     hot_add: bool = False
+
+
+@dataclass(frozen=True)
+class HostNuma:
+    """NUMA nodes of a host: how many there are, and what each has; 0 where it is not known. Memory is in MiB."""
+
+    nodes: int = 0
+    cores: int = 0
+    memory_mb: int = 0
+
+    def needed(self, cpus: VmCpus) -> int:
+        """Return how many of the nodes a VM needs for its CPUs and memory; 0 where that is not known."""
+        if not (cpus.count and self.cores and self.memory_mb):
+            return 0
+        return max(-(-cpus.count // self.cores), -(-cpus.memory_mb // self.memory_mb))

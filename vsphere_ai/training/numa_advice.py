@@ -26,17 +26,9 @@ def numa_advice(node: Node) -> tuple[Advice, ...]:
     return tuple(_advice(node)) if node.numa.nodes > 1 and node.cpus.count else ()
 
 
-def nodes_needed(node: Node) -> int:
-    """Return how many NUMA nodes of its host a VM needs for its CPUs and memory; 0 where that is not known."""
-    cpus, numa = node.cpus, node.numa
-    if not (cpus.count and numa.cores and numa.memory_mb):
-        return 0
-    return max(-(-cpus.count // numa.cores), -(-cpus.memory_mb // numa.memory_mb))
-
-
 def _advice(node: Node) -> Iterator[Advice]:
     gpus = sorted({g.site.numa for g in node.gpus if g.site is not None and g.site.numa is not None})
-    needed, tied = nodes_needed(node), node.cpus.affinity
+    needed, tied = node.numa.needed(node.cpus), node.cpus.affinity
     if not gpus or not needed:
         return
     where = f"node{'s' if len(gpus) > 1 else ''} {' and '.join(map(str, gpus))}"

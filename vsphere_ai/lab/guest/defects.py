@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -29,6 +29,10 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "package": ("vm", "name", "version"),
     "gid": ("vm", "nic"),
     "rule-missing": ("vm", "nic"),
+    "setting": ("vm", "name", "value"),
+    "hot-add": ("vm",),
+    "ats-off": ("host",),
+    "wrong-function": ("vm", "nic"),
     "hang": ("vm", "command"),
     "flood": ("vm", "command"),
     "port-taken": ("vm", "port"),
@@ -89,6 +93,8 @@ class Defects:
 
     def __init__(self) -> None:
         self.every: tuple[Defect, ...] = ()
+        self.changed: list[Callable[[], None]] = []
+        """What puts back settings of VMs and hosts that defects have changed."""
         self.slowed: set[tuple[str, str]] = set()
         """Physical NICs whose speed a defect has changed, by host and name."""
 
