@@ -140,6 +140,15 @@ def device(world, *more, without=()):
     return {"config.hardware.device": (*own, *more)}
 
 
+def hopper(driver):
+    """A host with an H100 and a version of the vGPU manager."""
+    gpu = {"id": "0000:3b:00.0", "vendorId": 0x10DE, "deviceId": 0x2331, "classId": 0x0302, "subDeviceId": 0x1626,
+           "deviceName": "GH100 [H100 PCIe]"}  # fmt: skip
+    vib = {"name": "NVD-AIE_ESXi_8.0.0_Driver", "version": f"{driver}-1OEM.800.1.0.20613240"}
+    return {"hardware.pciDevice": (gpu,), "software": (vib,)}
+
+
+UVM_ON = ({"key": "pciPassthru0.cfg.enable_uvm", "value": "1"},)
 NEVER = {"restartPriority": "disabled"}
 OLD = {"version": "6.7.0", "build": "1"}
 ONE_NIC = {"config.network.vswitch": ({"name": "vSwitch0", "pnic": ("vmnic0",)},)}
@@ -189,6 +198,11 @@ CHANGES = [
     ("cost.unused-nics", lambda w: {VM: device(w, UNPLUGGED)}, "warn"),
     ("cost.powered-off", lambda w: {VM: device(w, WHOLE) | {"runtime.powerState": "poweredOff"}}, "warn"),
     ("operations.numa-fit", {VM: {"config.hardware.numCPU": 33}}, "warn"),
+    ("operations.unified-memory", {VM: mark(1, "u-1") | {"config.extraConfig": UVM_ON}}, "warn"),
+    ("reliability.vgpu-iommu-fault", {ESX: hopper("535.216.01")}, "fail"),
+    ("reliability.vgpu-iommu-fault", {ESX: hopper("525.147.01")}, "warn"),
+    ("reliability.vgpu-iommu-fault", {ESX: hopper("535.247.02")}, "pass"),
+    ("reliability.vgpu-iommu-fault", {ESX: hopper("550.90.05")}, "pass"),
     ("operations.in-service", {ESX: {"runtime.connectionState": "notResponding"}}, "fail"),
     ("operations.reboot-pending", {ESX: {"summary.rebootRequired": True}}, "warn"),
     ("operations.no-question", {VM: {"runtime.question": {"id": "1", "text": "which disk?"}}}, "fail"),
@@ -250,6 +264,7 @@ def test_every_rule_has_a_farm_that_passes_and_one_that_does_not(world):
     with_nic = device(world, VF_NIC) | {"config.extraConfig": (*P2P, *mark(1, "u-1")["config.extraConfig"])}
     passing |= {a.rule for a in assessed(world, {VM: with_nic}) if a.verdict == "pass"}
     passing |= {a.rule for a in assessed(world, {VM: device(world, WHOLE)}) if a.verdict == "pass"}
+    passing |= {a.rule for a in assessed(world, {ESX: hopper("535.247.02")}) if a.verdict == "pass"}
     failing = (
         {r for r, _, v in (*CHANGES, *RECORDED) if v in ("warn", "fail")} | {"cost.gpus-assigned"} | set(QUESTIONS)
     )

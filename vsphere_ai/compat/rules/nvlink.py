@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from vsphere_ai.compat.base import Case, Evidence, vm_rule
+from vsphere_ai.compat.base import Case, Evidence, Planned, vm_rule
 from vsphere_ai.compat.devices import vgpu_names
 from vsphere_ai.gpu.vgpu import VgpuNameError, board_of, parse
 from vsphere_ai.model.finding import Finding
@@ -93,14 +94,20 @@ def _linked(case: Case) -> bool:
     return any(link.lower().startswith("nvlink") for state in states for link in state.joins())
 
 
-def _unified_memory(case: Case) -> Evidence | None:
-    """Return the evidence that unified memory is on for a vGPU of the VM, or will be after this plan."""
-    extra = {o["key"]: str(o["value"]) for o in case.need("config.extraConfig")}
-    planned = case.planned("config.extraConfig")
+def unified_memory(extra: Iterable[Mapping[str, object]], planned: Planned | None) -> Evidence | None:
+    """Return the evidence that unified memory is on for a vGPU of a VM, or will be after a plan; None: it is off.
+
+    `extra` is ``config.extraConfig`` of the VM, `planned` what a plan makes of it.
+    """
     if planned is not None:
         return planned.evidence if planned.value else None
-    on = (key for key, value in extra.items() if UVM_KEY.fullmatch(key) and value == "1")
+    keys = {str(o["key"]): str(o["value"]) for o in extra}
+    on = (key for key, value in keys.items() if UVM_KEY.fullmatch(key) and value == "1")
     return next((("config.extraConfig", f"{key} = 1") for key in on), None)
+
+
+def _unified_memory(case: Case) -> Evidence | None:
+    return unified_memory(case.need("config.extraConfig"), case.planned("config.extraConfig"))
 
 
 def _share(name: str) -> Share:
