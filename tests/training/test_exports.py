@@ -16,6 +16,7 @@ from vsphere_ai.cli.render_job import FORMATS
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.slurm import expanded, host_list
 from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.machine import machine_of
 
 
 def plan(count=4, of=None, **more):
@@ -80,6 +81,41 @@ def test_the_files_of_slurm():
         "SwitchName=spine Switches=leaf_1,leaf_2",
     ]
     assert "topology" not in EXPORTS["slurm"].write(plan(of=with_leaves("leaf 1", "")))
+
+
+LSCPU = """\
+Architecture:                       x86_64
+  CPU op-mode(s):                   32-bit, 64-bit
+CPU(s):                             96
+  On-line CPU(s) list:              0-95
+Vendor ID:                          AuthenticAMD
+  Thread(s) per core:               2
+  Core(s) per socket:               24
+  Socket(s):                        2
+"""
+
+
+def test_slurm_is_given_what_the_guests_show():
+    names = "NVIDIA A100-SXM4-40GB\nNVIDIA A100-SXM4-40GB\n"
+    shown = machine_of(LSCPU, "MemTotal:       923456780 kB\nMemFree: 1 kB\n", names)
+    assert (shown.cpus, shown.memory, shown.gpu_type) == (96, 901813, "a100-sxm4-40gb")
+    assert machine_of(LSCPU, "MemTotal: 1 kB", "GRID A100-10C\nGRID A100-20C").gpu_type == ""
+    with pytest.raises(ValueError, match="MemTotal"):
+        machine_of("lscpu: not found", "")
+    text = EXPORTS["slurm"].write(replace(plan(), machines={"train-01": shown, "train-02": shown}))
+    shape = "CPUs=96 Sockets=2 CoresPerSocket=24 ThreadsPerCore=2 RealMemory=901813 Gres=gpu:a100-sxm4-40gb:2"
+    assert f"NodeName=train-01 NodeAddr=10.20.0.11 {shape} State=UNKNOWN" in text
+    assert "# CPUs= and RealMemory= of train-[03-04]: as" in text
+    assert "NodeName=train-02 Name=gpu Type=a100-sxm4-40gb File=/dev/nvidia[0-1]" in text
+    assert EXPORTS["slurm"].check(text) == []
+    for right, wrong, message in (
+        ("CPUs=96", "CPUs=64", "sockets × cores × threads are 96"),
+        ("RealMemory=901813", "RealMemory=880G", "RealMemory=880G is no number"),
+        ("nvidia[0-1]", "nvidia[0-3]", "gres.conf says gpu:a100-sxm4-40gb:4"),
+        ("Type=a100-sxm4-40gb", "Type=h100", "gres.conf says gpu:h100:2"),
+    ):
+        found = EXPORTS["slurm"].check(text.replace(right, wrong, 1))
+        assert [message in each.message for each in found] == [True], found
 
 
 def test_host_lists_are_written_and_read():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.launch_job import job_nodes, load_job
+from vsphere_ai.app.launch_machines import machines_of
+from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
-from vsphere_ai.errors import StepFailed
+from vsphere_ai.errors import StepFailed, UsageError
 from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.machine import Machine
 
 FORMATS = tuple(EXPORTS)
 TOPOLOGY = "/etc/nccl-topo.xml"
@@ -34,7 +39,13 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     What is written is read back by the rules of `check_job_export`; a finding is an error of this tool.
     """
     job = load_job(request.job)
-    plan = Plan(job, job_nodes(job, request.job, request.estate, emit)[0], job.training_job, TOPOLOGY)
+    nodes = job_nodes(job, request.job, request.estate, emit)[0]
+    machines: dict[str, Machine] = {}
+    if request.format == "slurm":
+        # nodes that a job lists need no inventory; without one their guests are not asked
+        with suppress(UsageError):
+            machines = machines_of(nodes, guest_settings(find_inventory(request.estate.inventory)), emit)
+    plan = Plan(job, nodes, job.training_job, TOPOLOGY, machines)
     export = EXPORTS[request.format]
     text = export.write(plan)
     for each in export.check(text):

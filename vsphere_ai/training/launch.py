@@ -11,6 +11,7 @@ from vsphere_ai.errors import Refused
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
+from vsphere_ai.training.machine import Machine
 from vsphere_ai.training.nccl_env import Setting, nccl_settings
 from vsphere_ai.training.placeholders import filled, final, names_in, values_of
 from vsphere_ai.training.ranks import Rank, ranks_of
@@ -85,6 +86,8 @@ class Plan:
     run: str
     topology_path: str = ""
     """Where the topology files of nodes will be; empty: in the run directory."""
+    machines: Mapping[str, Machine] = field(default_factory=dict)
+    """What guests show of their processors, memory and GPUs, by VM; without those that were not asked."""
 
     @property
     def run_dir(self) -> str:

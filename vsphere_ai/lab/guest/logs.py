@@ -66,3 +66,25 @@ def package(machine: Machine, name: str) -> str:
     found = (d for d in machine.defects.of("package", vm=machine.name) if d.text("name") == name)
     defect = next(found, None)
     return defect.text("version") if defect else PACKAGES.get(name, "")
+
+
+def lscpu(machine: Machine, _argv: Sequence[str]) -> Result:
+    """Answer `lscpu` for the vCPUs of the VM."""
+    hardware = machine.mo["config"].hardware
+    cores = max(1, hardware.numCoresPerSocket or 1)
+    rows = {
+        "Architecture": "x86_64",
+        "CPU(s)": hardware.numCPU,
+        "Vendor ID": "GenuineIntel",
+        "Thread(s) per core": 1,
+        "Core(s) per socket": cores,
+        "Socket(s)": max(1, hardware.numCPU // cores),
+        "NUMA node(s)": 1,
+    }
+    return Result(0, "".join(f"{f'{name}:':<34}{value}\n" for name, value in rows.items()))
+
+
+def meminfo(machine: Machine) -> str:
+    """Return `/proc/meminfo`: what the kernel leaves of the memory of the VM."""
+    total = machine.mo["config"].hardware.memoryMB * 1024 * 49 // 50
+    return f"MemTotal:       {total} kB\nMemFree:        {total // 2} kB\n"

@@ -23,6 +23,7 @@ _PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
     "ethtool": network.ethtool,
     "dmesg": logs.dmesg,
     "date": logs.date,
+    "lscpu": logs.lscpu,
     "hostname": lambda machine, _: Result(0, f"{machine.name}\n"),
     "true": lambda *_: Result(),
     "uname": lambda *_: Result(0, "5.15.0-91-generic\n"),
@@ -115,6 +116,8 @@ class Shell:
         for path in paths:
             if path == "/proc/uptime":
                 out += logs.uptime(self.machine)
+            elif path == "/proc/meminfo":
+                out += logs.meminfo(self.machine)
             elif path in self.machine.files:
                 out += self.machine.files[path]
             else:

@@ -1,15 +1,19 @@
 """Files of Slurm for the nodes of a job: slurm.conf, gres.conf, topology.conf, and those of pyxis and enroot.
 
-Lines of a file stand below ``### FILE``. CPUs and memory of a node are not known here: `slurmd -C` prints them on it.
+Lines of a file stand below ``### FILE``. CPUs, memory and GPUs of a node are those that its guest shows; where
+it was not asked, `slurmd -C` prints them on it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import prod
 
+from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.machine import Machine
 
 FILE = "### "
 _PAIR = re.compile(r"([A-Za-z]+)=(\S+)")
@@ -21,6 +25,9 @@ _KEYS = {
             "NodeName",
             "NodeAddr",
             "CPUs",
+            "Sockets",
+            "CoresPerSocket",
+            "ThreadsPerCore",
             "RealMemory",
             "Gres",
             "State",
@@ -59,10 +66,13 @@ def _slurm(plan: Plan) -> Iterator[str]:
     yield "HealthCheckProgram=/usr/sbin/nhc"
     yield "HealthCheckInterval=300"
     yield "HealthCheckNodeState=ANY"
-    yield "# CPUs= and RealMemory= of each node: as 'slurmd -C' prints them there"
+    unknown = [node.vm for node in plan.nodes if node.vm not in plan.machines]
+    if unknown:
+        yield f"# CPUs= and RealMemory= of {host_list(unknown)}: as 'slurmd -C' prints them there"
     for node in plan.nodes:
-        gres = f" Gres=gpu:{len(node.gpus)}" if node.gpus else ""
-        yield f"NodeName={node.vm} NodeAddr={node.address}{gres} State=UNKNOWN"
+        kind, count = _gpus(plan, node)
+        gres = f" Gres=gpu:{kind}{':' if kind else ''}{count}" if count else ""
+        yield f"NodeName={node.vm} NodeAddr={node.address}{_machine(plan.machines.get(node.vm))}{gres} State=UNKNOWN"
     names, name = host_list([node.vm for node in plan.nodes]), re.sub(r"[^A-Za-z0-9_]", "_", plan.job.training_job)
     yield f"PartitionName={name} Nodes={names} Default=YES MaxTime=INFINITE"
 
@@ -70,9 +80,23 @@ def _slurm(plan: Plan) -> Iterator[str]:
 def _gres(plan: Plan) -> Iterator[str]:
     """Yield the device files of GPUs: AutoDetect knows neither vGPUs' MIG instances nor NVLink."""
     for node in plan.nodes:
-        if node.gpus:
-            last = len(node.gpus) - 1
-            yield f"NodeName={node.vm} Name=gpu File=/dev/nvidia{f'[0-{last}]' if last else '0'}"
+        kind, count = _gpus(plan, node)
+        if count:
+            files = f"[0-{count - 1}]" if count > 1 else "0"
+            yield f"NodeName={node.vm} Name=gpu{f' Type={kind}' if kind else ''} File=/dev/nvidia{files}"
+
+
+def _gpus(plan: Plan, node: Node) -> tuple[str, int]:
+    """Return the type and number of a node's GPUs: those that its guest shows, else those that vCenter does."""
+    machine = plan.machines.get(node.vm)
+    return (machine.gpu_type, len(machine.gpus)) if machine and machine.gpus else ("", len(node.gpus))
+
+
+def _machine(machine: Machine | None) -> str:
+    if machine is None:
+        return ""
+    shape = f"Sockets={machine.sockets} CoresPerSocket={machine.cores} ThreadsPerCore={machine.threads}"
+    return f" CPUs={machine.cpus} {shape} RealMemory={machine.memory}"
 
 
 def _leaves(plan: Plan) -> list[str]:
@@ -134,6 +158,8 @@ def check(text: str) -> list[Finding]:
     """Return what stands against files below their names: keys, names of nodes, switches and devices."""
     found: list[Finding] = []
     nodes: set[str] = set()
+    gpus: dict[str, tuple[int, str]] = {}  # node -> line and Gres of slurm.conf
+    files: dict[str, str] = {}  # node -> type and number of gres.conf
     named: list[tuple[int, str, str]] = []  # line, what is named, its name
     switches: set[str] = set()
     file = ""
@@ -153,11 +179,17 @@ def check(text: str) -> list[Finding]:
             and not {"File", "MultipleFiles", "AutoDetect"} & set(pairs)
         ):
             found.append(Finding(number, "a gpu needs File, MultipleFiles or AutoDetect"))
+        found += [Finding(number, message) for message in _wrong_numbers(pairs)]
         try:
             if file == "slurm.conf":
-                nodes.update(expanded(pairs["NodeName"]) if "NodeName" in pairs else ())
+                own = expanded(pairs["NodeName"]) if "NodeName" in pairs else []
+                nodes.update(own)
+                gpus.update((name, (number, pairs.get("Gres", ""))) for name in own)
             elif "NodeName" in pairs:
-                named += [(number, "node", name) for name in expanded(pairs["NodeName"])]
+                own = expanded(pairs["NodeName"])
+                named += [(number, "node", name) for name in own]
+                if pairs.get("Name") == "gpu" and "File" in pairs:
+                    files.update((name, _gres_of(pairs)) for name in own)
             named += [(number, "node", n) for n in expanded(pairs["Nodes"]) if n != "ALL"] if "Nodes" in pairs else []
             named += [(number, "switch", n) for n in expanded(pairs["Switches"])] if "Switches" in pairs else []
             switches.update(expanded(pairs["SwitchName"]) if "SwitchName" in pairs else ())
@@ -166,4 +198,27 @@ def check(text: str) -> list[Finding]:
     for number, what, name in named:
         if name not in (nodes if what == "node" else switches):
             found.append(Finding(number, f"there is no {what} {name}"))
+    for name, (number, gres) in gpus.items():
+        if name in files and gres and files[name] != gres:
+            found.append(Finding(number, f"{name} has Gres={gres}, and gres.conf says {files[name]}"))
     return sorted(found) if nodes or found else [Finding(0, f"no node is defined below '{FILE}slurm.conf'")]
+
+
+def _wrong_numbers(pairs: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with the numbers of a node."""
+    names = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "CPUs", "RealMemory")
+    for name in names:
+        if name in pairs and not re.fullmatch(r"[1-9]\d{0,9}", pairs[name]):
+            yield f"{name}={pairs[name]} is no number from 1"
+            return
+    if all(name in pairs for name in names[:4]):
+        product = prod(int(pairs[name]) for name in names[:3])
+        if int(pairs["CPUs"]) != product:
+            yield f"CPUs={pairs['CPUs']}, but sockets × cores × threads are {product}"
+
+
+def _gres_of(pairs: Mapping[str, str]) -> str:
+    """Return what Gres= has to be by a line of gres.conf."""
+    inner = re.search(r"\[(\d+)-(\d+)\]", pairs["File"])
+    count = int(inner[2]) - int(inner[1]) + 1 if inner else 1
+    return ":".join(("gpu", *((pairs["Type"],) if "Type" in pairs else ()), str(count)))

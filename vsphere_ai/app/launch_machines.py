@@ -1,0 +1,44 @@
+"""Machines of a job's nodes: processors, memory and GPUs that their guests show, for files of a workload manager."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, Remark, ignore
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.training.machine import CPUS, GPUS, MEMORY, Machine, machine_of
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+
+RULE = "render.guest"
+
+
+def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ignore) -> dict[str, Machine]:
+    """Return what guests show, by VM; one that does not answer is left out, with a remark."""
+    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+
+    shells, failed = open_guests(nodes, settings)
+    try:
+        found = on_each(shells.values(), _machine)
+    finally:
+        for shell in shells.values():
+            shell.close()
+    made = {}
+    for node in nodes:
+        answer = found.get(node.vm) or failed.get(node.vm)
+        if isinstance(answer, Machine):
+            made[node.vm] = answer
+        else:
+            why = answer if isinstance(answer, str) else answer.message if answer else "it was not asked"
+            emit(Remark(RULE, f"{node.vm}: CPUs, memory and GPUs are not known: {why}"))
+    return made
+
+
+def _machine(shell: GuestSsh) -> Machine | str:
+    cpus, memory, gpus = (shell.run(argv) for argv in (CPUS, MEMORY, GPUS))
+    try:
+        return machine_of(cpus.out, memory.out, "" if gpus.code else gpus.out)
+    except ValueError as error:
+        return str(error)
