@@ -12,8 +12,18 @@ from vsphere_ai.lab import process
 from vsphere_ai.language.inventory import load_inventory
 
 pytestmark = pytest.mark.lab
-WANTED = Wanted(processes=1, port=29500, shared=("/shared/data",), packages=("torch",))
-VM, HOST = "train-02", None
+SCRIPT, PYTHON = "/shared/train.py", "/usr/bin/python3"
+VMS = [f"train-0{n}" for n in range(1, 5)]
+WANTED = Wanted(
+    processes=1,
+    listens=((0, 29500), (0, 29555)),
+    shared=("/shared/data",),
+    scripts=(SCRIPT,),
+    programs=dict.fromkeys(VMS, (PYTHON, "torchrun")),
+    python=PYTHON,
+    packages=("torch",),
+)
+VM = "train-02"
 FAULTS = [
     ("gpu-count", {"kind": "gpu-missing", "vm": VM}),
     ("gpu-free", {"kind": "gpu-busy", "vm": VM}),
@@ -27,6 +37,11 @@ FAULTS = [
     ("mtu", {"kind": "mtu", "vm": VM, "nic": "rdma1", "mtu": 1500}),
     ("clock", {"kind": "clock", "vm": VM, "seconds": 5}),
     ("clock", {"kind": "clock", "vm": VM, "seconds": -1.6}),
+    ("script", {"kind": "file-missing", "vm": VM, "path": SCRIPT}),
+    ("script", {"kind": "file-differs", "vm": VM, "path": SCRIPT}),
+    ("program", {"kind": "file-missing", "vm": VM, "path": "torchrun"}),
+    ("program", {"kind": "file-missing", "vm": VM, "path": PYTHON}),
+    ("shared-path", {"kind": "file-missing", "vm": VM, "path": "/shared/data"}),
     ("port-reach", {"kind": "unreachable", "vm": VM, "other": "train-01"}),
     ("path", {"kind": "unreachable", "vm": VM, "other": "train-03"}),
     ("path-mtu", {"kind": "path-mtu", "vm": VM, "mtu": 1500}),
@@ -74,6 +89,11 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
         assert found.findings[0].remedy
     farm.lab.set_defects({"kind": "port-taken", "vm": "train-01", "port": 29500})
     assert [(f.check, f.vm) for f in farm().findings] == [("port-free", "train-01")]
+    for port in (29500, 29555):
+        farm.lab.set_defects({"kind": "port-rejected", "vm": "train-01", "port": port})
+        (found,) = farm().findings
+        assert (found.check, found.vm, found.host) == ("port-reach", "train-01", hosts["train-01"])
+        assert f"on port {port}: connection refused" in found.message
     farm.lab.set_defects()
     missing = farm(Wanted(shared=("/no/such",)))
     assert {(f.check, f.vm) for f in missing.findings} == {("shared-path", vm) for vm in hosts}

@@ -147,9 +147,9 @@ def newest(shell: GuestSsh, job: TrainingJob) -> str:
 
 
 def _ask(
-    shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = _ASK
+    shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = 0.0
 ) -> T:
-    return _read(shell, shell.run(ARGV, stdin=program("asking", function, spec), timeout=within), form)
+    return _read(shell, shell.run(ARGV, stdin=program("asking", function, spec), timeout=within or _ASK), form)
 
 
 def _read(shell: GuestSsh, done: Done, form: TypeAdapter[T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Status, ignore
@@ -17,8 +17,8 @@ from vsphere_ai.app.nodes_pci import placed_nodes
 from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
+from vsphere_ai.training.launch import Launch, programs_of
 from vsphere_ai.training.launchers import launch
 from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
 
@@ -32,7 +32,8 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     nodes, states = job_nodes(job, request.job, request.estate, emit)
     settings = guest_settings(find_inventory(request.estate.inventory))
     if request.preflight:
-        nodes = checked((nodes, states), settings, _wanted(job, nodes), emit, rule="launch.preflight")
+        wanted = _wanted(launch(job, request.mode, nodes, job.training_job))
+        nodes = checked((nodes, states), settings, wanted, emit, rule="launch.preflight")
     if job.has_host_topology:
         nodes = placed_nodes(nodes, settings)
     run = new_run(job)
@@ -48,11 +49,20 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
         close(shells)
 
 
-def _wanted(job: TrainingJob, nodes: Sequence[Node]) -> Wanted:
+def _wanted(made: Launch) -> Wanted:
     """Return what the guests of a job are asked for."""
+    job = made.job
     count = job.processes_per_node if isinstance(job.processes_per_node, int) else 0
-    shared = (str(job.checkpoint.dir),) if job.checkpoint else ()
-    return Wanted(count, job.port, shared, gpus=any(node.gpus for node in nodes))
+    folders = (job.checkpoint.dir if job.checkpoint else None, job.workdir, *job.shared)
+    return Wanted(
+        count,
+        (*made.listens, (0, job.control_port)),
+        tuple(dict.fromkeys(str(each) for each in folders if each is not None)),
+        job.scripts,
+        programs_of(made),
+        job.python,
+        gpus=any(each.node.gpus for each in made.nodes),
+    )
 
 
 def run_status(request: RunRequest, emit: Emit = ignore) -> RunResult:

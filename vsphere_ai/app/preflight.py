@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.nodes_facts import NodeState
@@ -20,12 +23,15 @@ from vsphere_ai.model.nodes import Node
 if TYPE_CHECKING:
     from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh
 
+T = TypeVar("T")
 BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
+GPU_QUESTIONS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)
 RDMA = (answers.LINKS, answers.SYSFS)
-CLOCK, LISTENING = ("date", "+%s.%N"), ("ss", "-Hltn")
-_CONNECT = "exec 3<>/dev/tcp/$0/$1"
+CLOCK = ("date", "+%s.%N")
 _WAIT = 5.0
 """Seconds in which a port or a ping has to answer."""
+_LISTEN = 60.0
+"""Seconds for which ports listen at most."""
 _IP_V6_MORE = 20
 
 
@@ -78,13 +84,15 @@ def preflight(
         by_vm = {node.vm: node for node in nodes}
 
         def ask(shell: GuestSsh) -> Seen:
-            return _asked(shell, by_vm[shell.vm], nodes[0], wanted, seen[shell.vm])
+            return _asked(shell, by_vm[shell.vm], wanted, seen[shell.vm])
 
         for vm, found in on_each(shells.values(), ask).items():
             seen[vm] = _of_error(seen[vm], found) if isinstance(found, VsphereAiError) else found
         whole = tuple(refined(node, seen[node.vm].facts) for node in nodes)
         alive = [node for node in whole if node.vm in shells and not seen[node.vm].error]
         paths = _paths(alive, seen, shells)
+        if wanted.listens:
+            _try_ports(nodes, {node.vm: shells[node.vm] for node in alive}, wanted.listens, seen)
     finally:
         for shell in shells.values():
             shell.close()
@@ -128,23 +136,98 @@ def _of_error(seen: Seen, error: VsphereAiError) -> Seen:
     return replace(seen, error=error.message.partition(": ")[2] or error.message, remedy=error.remedy)
 
 
-def _asked(shell: GuestSsh, node: Node, first: Node, wanted: Wanted, seen: Seen) -> Seen:
-    asked = [each for each in BASIC if wanted.gpus or each not in (answers.SMI, answers.PROCESSES, answers.CUDA)]
+def _asked(shell: GuestSsh, node: Node, wanted: Wanted, seen: Seen) -> Seen:
+    versions = replace(answers.VERSIONS, argv=(wanted.python, *answers.VERSIONS.argv[1:]))
+    basic = [versions if each.name == versions.name else each for each in BASIC]
+    asked = [each for each in basic if wanted.gpus or each.name not in GPU_QUESTIONS]
     facts = read_guest(ask_guest(shell, [*asked, *(RDMA if node.rails else ())]))
     before = time.time()
     clock = _answer(lambda: shell.run(CLOCK, timeout=_WAIT))
     after = time.time()
     offset = _number(clock.out) if not clock.failure and clock.code == 0 else None
-    missing = [p for p in wanted.shared if _answer(lambda p=p: shell.run(("test", "-d", p), timeout=_WAIT)).code]  # type: ignore[misc]
+    there = _looked(shell, wanted)
     return replace(
         seen,
         facts=facts,
         offset=offset - (before + after) / 2 if offset is not None else None,
         uncertain=(after - before) / 2,
-        missing=tuple(missing),
-        listening=_ports(shell) if node.vm == first.vm and wanted.port is not None else (),
-        reaches=_reaches(shell, first.address, wanted.port) if wanted.port is not None else None,
+        missing=tuple(there.folders),
+        lacks=tuple(there.programs),
+        scripts=there.scripts,
     )
+
+
+class _There(BaseModel):
+    scripts: dict[str, str] = {}
+    folders: list[str] = []
+    programs: list[str] = []
+
+
+class _Faults(BaseModel):
+    faults: dict[int, str] = {}
+
+
+def _looked(shell: GuestSsh, wanted: Wanted) -> _There:
+    """Return what of the job's files and programs a guest has; what it does not answer is not known."""
+    programs = wanted.programs.get(shell.vm, ())
+    if not (wanted.scripts or wanted.shared or programs):
+        return _There()
+    spec = {"scripts": list(wanted.scripts), "folders": list(wanted.shared), "programs": list(programs)}
+    found = _probe(shell, "look", spec, TypeAdapter(_There))
+    return found if isinstance(found, _There) else _There(programs=["python3"] if programs else [])
+
+
+def _probe(shell: GuestSsh, function: str, spec: dict[str, Any], form: TypeAdapter[T]) -> T | str:
+    """Run a program on a guest and return its answer, or why there is none."""
+    from vsphere_ai.app.launch_node import ARGV, program
+
+    answer = _answer(lambda: shell.run(ARGV, stdin=program("probing", function, spec), timeout=30.0))
+    try:
+        return form.validate_json(answer.out) if not answer.failure and answer.code == 0 else answer.failure or "failed"
+    except ValidationError:
+        return "its answer cannot be read"
+
+
+def _try_ports(
+    nodes: Sequence[Node], shells: Mapping[str, GuestSsh], listens: Sequence[tuple[int, int]], seen: dict[str, Seen]
+) -> None:
+    """Let the ports of the job listen, connect to them from every node, and end them; notes what was seen of each.
+
+    A port that nothing listens on is refused like one that a firewall rejects: so something has to listen.
+    """
+    from vsphere_ai.connect.guest_ssh import on_each
+
+    ports: dict[str, list[int]] = {}
+    for number, port in listens:
+        ports.setdefault(nodes[number].vm, []).append(port)
+    address = {node.vm: node.address for node in nodes}
+
+    def listen(shell: GuestSsh) -> _Faults:
+        spec = {"address": address[shell.vm], "ports": ports[shell.vm], "seconds": _LISTEN}
+        found = _probe(shell, "listen", spec, TypeAdapter(_Faults))
+        return found if isinstance(found, _Faults) else _Faults(faults=dict.fromkeys(ports[shell.vm], found))
+
+    there = [shells[vm] for vm in ports if vm in shells]
+    for vm, found in on_each(there, listen).items():
+        taken = found.faults if isinstance(found, _Faults) else dict.fromkeys(ports[vm], found.message)
+        seen[vm] = replace(seen[vm], taken=taken)
+    to = [[address[s.vm], port] for s in there for port in ports[s.vm] if port not in seen[s.vm].taken]
+
+    def connect(shell: GuestSsh) -> dict[tuple[str, int], str]:
+        return _connected(shell, to)
+
+    for vm, reached in on_each(shells.values(), connect).items():
+        if not isinstance(reached, VsphereAiError):
+            seen[vm] = replace(seen[vm], reaches=reached)
+    on_each(there, lambda shell: _connected(shell, [each for each in to if each[0] == address[shell.vm]], end=True))
+
+
+def _connected(shell: GuestSsh, to: list[list[Any]], *, end: bool = False) -> dict[tuple[str, int], str]:
+    spec = {"to": to[:1] if end else to, "timeout": _WAIT, "end": end}
+    found = _probe(shell, "connect", spec, TypeAdapter(dict[str, str])) if to else {}
+    if isinstance(found, str):
+        return {(address, port): found for address, port in to}
+    return {(address, port): found.get(json.dumps([address, port]), "no answer") for address, port in to}
 
 
 def _number(text: str) -> float | None:
@@ -152,20 +235,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _ports(shell: GuestSsh) -> tuple[int, ...]:
-    answer = _answer(lambda: shell.run(LISTENING, timeout=_WAIT))
-    words = (line.split() for line in answer.out.splitlines() if answer.code == 0)
-    ports = (each[3].rpartition(":")[2] for each in words if len(each) > 3)
-    return tuple(int(port) for port in ports if port.isdigit())
-
-
-def _reaches(shell: GuestSsh, address: str, port: int | None) -> bool:
-    """Return whether a port answers: that nothing listens there yet is an answer."""
-    argv = ("bash", "-c", _CONNECT, address, str(port))
-    answer = _answer(lambda: shell.run(argv, timeout=_WAIT))
-    return not answer.failure and (answer.code == 0 or "refused" in answer.out)
 
 
 def _paths(nodes: Sequence[Node], seen: Mapping[str, Seen], shells: Mapping[str, GuestSsh]) -> list[Path]:

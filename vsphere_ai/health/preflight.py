@@ -6,6 +6,7 @@ carry packets the one is named that is part of most such paths.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,17 +24,25 @@ IP_AND_ICMP = 28
 """Bytes of the headers of a ping in a packet of IPv4; of IPv6 48."""
 
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is to be started. `processes` is how many a node gets, each with its own GPU; 0: at least one GPU.
 
-    `port` is the port on which rank 0 will listen, None for none. `shared` are folders that every node has to have.
-    `packages` are Python packages that have to be the same everywhere, and there.
+    `listens` are numbers of nodes, each with a port on which the job will listen there. `shared` are folders that
+    every node has to have, `scripts` files that have to be the same on all. `programs` are those that a VM has to
+    have, by its name; `python` is the job's. `packages` are Python packages that have to be the same everywhere, and
+    there.
     """
 
     processes: int = 0
-    port: int | None = None
+    listens: tuple[tuple[int, int], ...] = ()
     shared: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    python: str = "python3"
     packages: tuple[str, ...] = ()
     gpus: bool = True
 
@@ -54,8 +63,9 @@ class Seen:
     """What was seen of a node: `error` of SSH, or its facts, its clock, and what it reaches.
 
     `offset` is how many seconds its clock is ahead of this machine's, `uncertain` by how much that may be wrong.
-    `listening` are the ports of the first node; `reaches` whether the port of the first node answers; `missing` are the
-    shared folders that are not there.
+    `taken` are ports of this node that cannot be had, and why; `reaches` says of addresses and ports of nodes whether
+    they answer: empty, or why not. `missing` are shared folders that are not there, `lacks` programs; `scripts` are
+    the SHA-256 of files, or why there is none.
     """
 
     power: str = "poweredOn"
@@ -65,9 +75,11 @@ class Seen:
     leased: tuple[str, ...] = ()
     offset: float | None = None
     uncertain: float = 0.0
-    listening: tuple[int, ...] = ()
-    reaches: bool | None = None
+    taken: Mapping[int, str] = field(default_factory=dict)
+    reaches: Mapping[tuple[str, int], str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def preflight_findings(
@@ -79,13 +91,14 @@ def preflight_findings(
     alive = [node for node in nodes if node.vm not in out]
     for node in alive:
         found += _of_node(node, seen[node.vm], wanted)
-    found += _versions(alive, seen, wanted)
+    found += _scripts(alive, seen, wanted)
+    found += _versions([n for n in alive if wanted.python not in seen[n.vm].lacks], seen, wanted)
     found += _clocks(alive, seen)
     found += _mtus(alive, seen)
     named = {f.vm for f in found if f.check in ("mtu", "rdma-link", "addresses")}
     found += _paths(nodes, [p for p in paths if not {p.source, p.target} & (named | out)])
-    if wanted.port is not None and nodes:
-        found += _port(nodes[0], alive, seen, wanted.port)
+    cut = {f.vm for f in found if f.check == "addresses"} | out
+    found += _ports(nodes, [n for n in alive if n.vm not in cut], seen, wanted.listens)
     return tuple(found)
 
 
@@ -108,6 +121,9 @@ def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[Finding]:
     if lost and seen.facts.interfaces:
         remedy = "look at the network of the guest: `cloud-init status --long`, `netplan get`"
         yield _fail("addresses", node, f"the guest does not have {', '.join(lost)}, which its set holds for it", remedy)
+    for program in seen.lacks[:1]:  # what starts the others, such as Python, comes first
+        remedy = "install it in the image, or correct `python` of the job"
+        yield _fail("program", node, f"there is no {program}", remedy)
     for folder in seen.missing:
         yield _fail("shared-path", node, f"{folder} is not there", "mount the shared file system on the guest")
 
@@ -240,14 +256,59 @@ def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[Finding]:
             yield _fail("path-mtu", node, message, remedy, rail_part(rail))
 
 
-def _port(first: Node, alive: Sequence[Node], seen: Mapping[str, Seen], port: int) -> Iterator[Finding]:
-    if first not in alive:
-        return
-    if port in seen[first.vm].listening:
-        remedy = f"end the program (`ss -ltnp sport = :{port}`), or choose another port"
-        yield _fail("port-free", first, f"port {port}, for rank 0, is in use", remedy)
-        return
-    for node in alive:
-        if seen[node.vm].reaches is False:
-            message = f"it does not reach {first.vm} ({first.address}), which runs rank 0, on port {port}"
-            yield _fail("port-reach", node, message, "look at firewalls and routes of the two guests")
+def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
+    """Yield the nodes without a script, and those that have another one than most; of as many, than the first one."""
+    for path in wanted.scripts:
+        own = {n: seen[n.vm].scripts[path] for n in nodes if path in seen[n.vm].scripts}
+        sums = Counter(text for text in own.values() if _SHA256.fullmatch(text))
+        usual = max(sums, key=lambda text: sums[text], default="")
+        for node, text in own.items():
+            if not _SHA256.fullmatch(text):
+                yield _fail("script", node, f"{path}: {text}", "copy it there, or mount the shared file system")
+            elif text != usual:
+                message = f"{path} is another file than on the others (SHA-256 {text[:12]}, not {usual[:12]})"
+                yield _fail("script", node, message, "copy the same file to all nodes")
+
+
+def _ports(
+    nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], listens: Sequence[tuple[int, int]]
+) -> Iterator[Finding]:
+    """Yield ports that are in use, and nodes that do not reach one: where no other node does, the one that has it."""
+    wrong: dict[tuple[str, str], list[int]] = {}
+    for number, port in listens:
+        target = nodes[number]
+        if target not in alive:
+            continue
+        if why := seen[target.vm].taken.get(port, ""):
+            message = f"port {port}, on which the job listens, cannot be had: {why}"
+            yield _fail(
+                "port-free", target, message, f"end the program (`ss -ltnp sport = :{port}`), or choose another"
+            )
+            continue
+        for node in alive:
+            if seen[node.vm].reaches.get((target.address, port), ""):
+                wrong.setdefault((node.vm, target.vm), []).append(port)
+    yield from _unreached(nodes, alive, seen, wrong)
+
+
+def _unreached(
+    nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], wrong: Mapping[tuple[str, str], list[int]]
+) -> Iterator[Finding]:
+    by_vm = {node.vm: node for node in nodes}
+    left = dict(wrong)
+    while left:
+        # the end of most connections that fail is the cause; of two nodes the one that connects
+        count = Counter(vm for source, target in left for vm in {source, target})
+        vm = max(count, key=lambda v: (count[v], any(s == v for s, _ in left)))
+        own = {pair: ports for pair, ports in left.items() if vm in pair}
+        left = {pair: ports for pair, ports in left.items() if vm not in pair}
+        node, ports = by_vm[vm], ", ".join(map(str, sorted({p for each in own.values() for p in each})))
+        source, target = next(iter(own))
+        why = next(seen[s].reaches[by_vm[t].address, p] for (s, t), each in own.items() for p in each)
+        if len(own) > 1 and all(t == vm for _, t in own):
+            message = f"the others do not reach it ({node.address}) on port {ports}: {why}"
+        else:
+            other = by_vm[target]
+            message = f"it does not reach {target} ({other.address}) on port {ports}: {why}"
+            node = by_vm[source] if source == vm else node
+        yield _fail("port-reach", node, message, "look at firewalls and routes of the two guests")

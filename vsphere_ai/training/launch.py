@@ -68,8 +68,19 @@ class Launch:
     notes: tuple[str, ...] = ()
     needs_mesh: bool = False
     """Rank 0's node logs in to the others over SSH."""
+    listens: tuple[tuple[int, int], ...] = ()
+    """Numbers of nodes, each with a port on which a process of the job listens there."""
     fewest: int | None = None
     """Nodes with which it goes on when others are lost; None: it needs all."""
+
+
+def programs_of(launch: Launch) -> dict[str, tuple[str, ...]]:
+    """Return the programs that a node has to have, by VM: those that start its processes, and the job's Python."""
+    own = launch.job.python
+    return {
+        each.node.vm: tuple(dict.fromkeys((own, *(process.argv[0] for process in each.processes))))
+        for each in launch.nodes
+    }
 
 
 def refuse(rule: str, message: str, help: str = "") -> Refused:

@@ -36,6 +36,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "hang": ("vm", "command"),
     "flood": ("vm", "command"),
     "port-taken": ("vm", "port"),
+    "port-rejected": ("vm", "port"),
+    "file-missing": ("vm", "path"),
+    "file-differs": ("vm", "path"),
     "unreachable": ("vm", "other"),
 }
 """What a defect of a kind may say beside it. `host`, `vm`, `one`, `other` are names or globs."""

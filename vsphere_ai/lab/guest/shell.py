@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from vsphere_ai.lab.guest import logs, nccl, network, perftest, smi
+from vsphere_ai.lab.guest import logs, nccl, network, perftest, programs, smi
 from vsphere_ai.lab.guest.machine import Machine
 from vsphere_ai.lab.shell.result import Result
 from vsphere_ai.lab.shell.run import run_words
@@ -46,7 +46,7 @@ class Shell:
 
     def wants_input(self, line: str) -> bool:
         """Return whether a line reads its standard input."""
-        return _WRITES.search(line) is not None
+        return _WRITES.search(line) is not None or line.endswith("python3 -")
 
     def run(self, line: str, given: str = "") -> Result:
         """Run a line and return what it brings; one with a defect that hangs returns when the guest is switched off."""
@@ -86,8 +86,6 @@ class Shell:
                 return self._command(_after_options(rest, ("-k", "-s"))[1:], given)
             case "sudo" | "env" | "nohup" | "setsid":
                 return self._command(_after_options(rest, ("-u",)), given)
-            case "bash" if "/dev/tcp/" in " ".join(rest):
-                return self._connect(rest)
             case "sh" | "bash" if rest:
                 at = next((n for n, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c", word)), None)
                 return self._line(rest[at + 1], given) if at is not None else Result(127, "", "sh: no such file\n")
@@ -96,8 +94,10 @@ class Shell:
                 return Result(0, given)
             case "cat":
                 return self._cat(rest)
-            case "python3":
-                return self._python(rest)
+            case "python3" if rest[:1] == ["-"]:
+                return programs.main(self.machine, given, self.find)
+            case _ if name.startswith("python") and rest:
+                return self._python(words[0], rest)
             case "mpirun" | "mpiexec":
                 return nccl.mpirun(self.machine, rest, self.find)
             case "ib_write_bw" | "ib_read_bw":
@@ -105,7 +105,7 @@ class Shell:
         if name.removesuffix("_mpi").endswith("_perf"):
             ranks = int(dict(pairwise(rest)).get("-g", "1"))
             return nccl.perf(nccl.Run([(self.machine, ranks)], [words[0], *_without(rest, "-g")]))
-        here = {"ping": self._ping, "ss": self._listening, "nc": self._connect, "test": self._test}.get(name)
+        here = {"ping": self._ping, "ss": self._listening, "test": self._test}.get(name)
         if here is not None:
             return here(rest)
         known = _PLAIN.get(name)
@@ -124,8 +124,10 @@ class Shell:
                 missing += f"cat: {path}: No such file or directory\n"
         return Result(1 if missing else 0, out, missing)
 
-    def _python(self, argv: Sequence[str]) -> Result:
+    def _python(self, python: str, argv: Sequence[str]) -> Result:
         """Answer a program that asks for the versions of packages, which it names in quotes."""
+        if not programs.has_program(self.machine, python):
+            return Result(127, "", f"bash: {python}: No such file or directory\n")
         names = re.findall(r"'([a-z0-9-]+)'", " ".join(argv))
         found = ((name, logs.package(self.machine, name)) for name in dict.fromkeys(names))
         return Result(0, "".join(f"{name} {version}\n" for name, version in found if version))
@@ -155,20 +157,8 @@ class Shell:
 
     def _listening(self, _argv: Sequence[str]) -> Result:
         """Answer `ss -Hltn`: sshd, and what a defect has put there."""
-        ports = [
-            22,
-            *(round(d.number("port", 29500)) for d in self.machine.defects.of("port-taken", vm=self.machine.name)),
-        ]
+        ports = [22, *programs.taken(self.machine)]
         return Result(0, "".join(f"LISTEN 0      128          0.0.0.0:{port}      0.0.0.0:*\n" for port in ports))
-
-    def _connect(self, argv: Sequence[str]) -> Result:
-        peer = self.find(argv[-2]) if len(argv) > 1 else None
-        cut = self.machine.defects.first("unreachable", vm=self.machine.name)
-        if peer is None or (cut is not None and cut.text("other", peer.name) in ("*", peer.name)):
-            return Result(
-                1, "", f"nc: connect to {argv[-2]} port {argv[-1]} (tcp) timed out: Operation now in progress\n"
-            )
-        return Result(1, "", f"nc: connect to {argv[-2]} port {argv[-1]} (tcp) failed: Connection refused\n")
 
 
 def _after_options(argv: Sequence[str], taking: Sequence[str]) -> list[str]:

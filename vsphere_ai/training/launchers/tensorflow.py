@@ -39,7 +39,8 @@ def launch(plan: Plan) -> Launch:
     for number, node in enumerate(plan.nodes):
         own = [_process(plan, task, cluster) for task in tasks if task.node == number]
         nodes.append(NodeLaunch(node, tuple(own), nccl=plan.nccl(number)))
-    return Launch(plan.job, "tensorflow", plan.run, tuple(nodes))
+    listens = tuple((task.node, task.port) for task in tasks)
+    return Launch(plan.job, "tensorflow", plan.run, tuple(nodes), listens=listens)
 
 
 def tasks_of(plan: Plan) -> tuple[Task, ...]:
