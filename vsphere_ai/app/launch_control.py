@@ -146,9 +146,7 @@ def newest(shell: GuestSsh, job: TrainingJob) -> str:
     return found[-1]
 
 
-def _ask(
-    shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = 0.0
-) -> T:
+def _ask(shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T], within: float = 0.0) -> T:
     return _read(shell, shell.run(ARGV, stdin=program("asking", function, spec), timeout=within or _ASK), form)
 
 
