@@ -1,0 +1,85 @@
+"""A crossover that dies at any point: one resume brings every VM back to its host, powered as before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from reliability.conftest import farm
+from reliability.crash import DIED
+from reliability.harness import Spec, picture
+from support.crossovers import VGPUS
+from support.seeds import ALL, FULL, cases, chance
+
+SMALL, LARGEST = 10, 320
+DEFECT = {"kind": "gpu-slow", "host": "esx02*", "factor": 0.75}
+
+
+class Crossing:
+    """A swap of two VMs that are powered off for it, on a lab; `points` are those of an undisturbed run."""
+
+    def __init__(self, lab, tool):
+        self.lab, self.tool = lab, tool
+        self.before = picture(lab)
+        self.points = []
+
+    def start(self, spec=None):
+        inventory = self.lab.directory / "connection.yml"
+        how = ("--vm", "trn-02", "--swap-with", "trn-03", "--suffix", "_mpi", "--yes")
+        return self.tool("bench", "crossover", "-i", inventory, "trn-*", *how, spec=spec)
+
+    def afresh(self):
+        self.lab.post("/lab/reset")
+        self.lab.set_defects(DEFECT)
+
+    def judge(self, said):
+        """Everything is as before, and nothing was done more often than there and back."""
+        assert picture(self.lab) == self.before, said
+        bad = [v for v in self.lab.check(since=0)["invariants"] if not v["ok"] and v["name"] != "sessions"]
+        assert not bad, said
+        done = Counter((e["object"], e["call"]) for e in self.lab.get("/lab/ledger")["entries"])
+        for vm in ("trn-02", "trn-03"):
+            assert done[vm, "MigrateVM_Task"] in (0, 2), f"{done}\n{said}"
+            assert done[vm, "PowerOnVM_Task"] <= 2, f"{done}\n{said}"
+
+
+@pytest.fixture(scope="module")
+def crossing(tool, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("crossing")
+    scenario = folder / "farm.yml"
+    scenario.write_text(VGPUS, encoding="utf-8")
+    with farm(folder / "lab", scenario) as lab, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+        patch.setenv("VSPHERE_AI_STATE_DIR", str(folder))
+        made = Crossing(lab, tool)
+        made.afresh()
+        ended = made.start(Spec(record=str(folder / "points.txt")))
+        assert (ended.code, "host: the slowdown stays with esx02.lab.local" in ended.text) == (1, True), ended.text
+        made.judge(ended.text)
+        made.points = (folder / "points.txt").read_text(encoding="utf-8").splitlines()
+        yield made
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", cases(SMALL, SMALL * 4, LARGEST))
+def test_a_crossover_that_dies_at_a_point_is_put_back(crossing, number, tmp_path, monkeypatch):
+    points = crossing.points if ALL else chance("crossover").sample(crossing.points, k=SMALL * (4 if FULL else 1))
+    if number >= len(points):
+        pytest.skip(f"there are {len(points)} points")
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    crossing.afresh()
+    ended = crossing.start(Spec(at=points[number]))
+    assert ended.code == DIED, f"{points[number]} was not reached\n{ended.text}"
+    said = f"{points[number]}\n{ended.text}"
+    if unfinished(crossing.tool):
+        again = crossing.tool("resume", spec=Spec())
+        said += again.text
+        assert again.code == 0, said
+    crossing.judge(said)
+
+
+def unfinished(tool):
+    """Return the runs that did not come to their end."""
+    runs = json.loads(tool("runs", "--format", "json").text)["runs"]
+    return [run for run in runs if run["state"] != "finished"]
