@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections import Counter
 
 import pytest
@@ -11,6 +13,10 @@ from reliability.crash import DIED
 from reliability.harness import Spec, picture
 from support.crossovers import VGPUS
 from support.seeds import ALL, FULL, cases, chance
+
+from vsphere_ai.app import EstateRequest, NodesRequest
+from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
+from vsphere_ai.errors import Locked
 
 SMALL, LARGEST = 10, 320
 DEFECT = {"kind": "gpu-slow", "host": "esx02*", "factor": 0.75}
@@ -24,10 +30,22 @@ class Crossing:
         self.before = picture(lab)
         self.points = []
 
-    def start(self, spec=None):
+    def begin(self, spec=None):
         inventory = self.lab.directory / "connection.yml"
         how = ("--vm", "trn-02", "--swap-with", "trn-03", "--suffix", "_mpi", "--yes")
-        return self.tool("bench", "crossover", "-i", inventory, "trn-*", *how, spec=spec)
+        return self.tool.start("bench", "crossover", "-i", inventory, "trn-*", *how, spec=spec)
+
+    def start(self, spec=None):
+        return self.begin(spec).wait()
+
+    def held_at(self, rule):
+        """Begin one, and return it when it has met a rule that holds it."""
+        self.lab.set_faults(f"- {rule}\n")
+        going, end = self.begin(), time.monotonic() + 20
+        while not self.lab.get("/lab/faults")["fired"]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return going
 
     def afresh(self):
         self.lab.post("/lab/reset")
@@ -83,3 +101,34 @@ def unfinished(tool):
     """Return the runs that did not come to their end."""
     runs = json.loads(tool("runs", "--format", "json").text)["runs"]
     return [run for run in runs if run["state"] != "finished"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("call", ["ShutdownGuest", "MigrateVM_Task", "PowerOnVM_Task"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_ctrl_c_puts_everything_back(crossing, call, nth, tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    crossing.afresh()
+    going = crossing.held_at(f"{{on: {call}, nth: {nth}, do: hold}}")
+    going.signal(signal.SIGINT)
+    time.sleep(0.1)
+    crossing.lab.set_faults("[]")
+    ended = going.wait()
+    assert ended.code == 130, ended.text
+    assert unfinished(crossing.tool) == [] or not any(r["pending"] for r in unfinished(crossing.tool)), ended.text
+    crossing.judge(ended.text)
+
+
+@pytest.mark.timeout(60)
+def test_a_second_one_is_refused(crossing, tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    crossing.afresh()
+    first = crossing.held_at("{on: MigrateVM_Task, nth: 1, do: hold}")
+    estate = EstateRequest(inventory=crossing.lab.directory / "connection.yml")
+    second = CrossoverRequest(NodesRequest(("trn-*",), estate=estate), CrossoverOptions(vm="trn-04"), yes=True)
+    with pytest.raises(Locked):
+        bench_crossover(second)
+    crossing.lab.set_faults("[]")
+    ended = first.wait()
+    assert ended.code == 1, ended.text
+    crossing.judge(ended.text)
