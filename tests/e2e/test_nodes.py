@@ -10,6 +10,7 @@ import yaml
 from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
+from vsphere_ai.app import nodes_trust
 from vsphere_ai.connect.hostkeys import fingerprint
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.state_dir import lab_dir
@@ -75,7 +76,7 @@ def farm_now():
     return process.find(lab_dir()).get("/lab/farm")
 
 
-def test_keys_of_guests_are_trusted_by_their_fingerprints(estate):
+def test_keys_of_guests_are_trusted_by_their_fingerprints(estate, monkeypatch):
     cli, _, inventory, playbook = estate
     assert cli("apply", playbook, "--yes", "-i", inventory) == 0, cli.out
     lab_known = lab_dir() / "known_hosts"
@@ -92,3 +93,14 @@ def test_keys_of_guests_are_trusted_by_their_fingerprints(estate):
     assert cli.out.count(fingerprint(one)) == 4
     assert set(own.read_text().splitlines()) <= set(lab_known.read_text().splitlines())
     assert len(own.read_text().splitlines()) == 4
+
+    # what the guests report in vCenter needs no confirmation, and is all that is accepted
+    own.unlink()
+    assert cli("trust", "guest", playbook, "-i", mine) == 0, cli.err
+    assert cli.out.count("new, as vCenter shows it") == 4
+    assert len(own.read_text().splitlines()) == 4
+    own.unlink()
+    monkeypatch.setattr(nodes_trust, "_reported", lambda _: ("SHA256:of another machine",))
+    assert cli("trust", "guest", playbook, "-i", mine) == 4
+    assert "reports SHA256:of another machine in vCenter" in cli.err
+    assert not own.exists()

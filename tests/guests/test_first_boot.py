@@ -253,7 +253,19 @@ def test_the_command_is_posix_shell_and_the_probe_runs_on_old_interpreters():
         subprocess.run(["sh", "-n", script], check=True, timeout=30)
     tree = ast.parse((files / "probe.py.txt").read_text("utf-8"), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported <= {"hashlib", "json", "re", "select", "socket", "struct", "subprocess", "sys", "time"}
+    assert imported <= {
+        "base64",
+        "glob",
+        "hashlib",
+        "json",
+        "re",
+        "select",
+        "socket",
+        "struct",
+        "subprocess",
+        "sys",
+        "time",
+    }
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
 
 

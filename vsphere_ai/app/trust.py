@@ -131,7 +131,10 @@ def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool
 
 @dataclass(frozen=True)
 class Shown:
-    """What a host showed, and how it compares: `verdict` is known, new, changed, revoked, or absent with an `error`."""
+    """What a host showed, and how it compares: `verdict` is known, new, changed, revoked, or absent with an `error`.
+
+    `vouched`: vCenter shows the same key, and it needs no confirmation.
+    """
 
     host: str
     known_as: str
@@ -139,6 +142,7 @@ class Shown:
     key: Any = None
     before: Any = None
     error: VsphereAiError | None = None
+    vouched: bool = False
 
 
 def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
@@ -175,8 +179,11 @@ def keep_shown(
     codes = [e.error.exit_code if e.error else 4 for e in shown if e.verdict in ("absent", "revoked")]
     _all_given([e for e in shown if e.key is not None], {_plain(f) for f in fingerprints})
     wanted = [e for e in shown if e.verdict in ("new", "changed")]
-    if wanted and not confirm(f"Trust {'this key' if len(wanted) == 1 else f'these {len(wanted)} keys'}?"):
-        return most_serious([*codes, 1])
+    asked = [e for e in wanted if not e.vouched]
+    if asked and not confirm(f"Trust {'this key' if len(asked) == 1 else f'these {len(asked)} keys'}?"):
+        wanted, codes = [e for e in wanted if e.vouched], [*codes, 1]
+        if not wanted:
+            return most_serious(codes)
     for each in wanted:
         keep_host_key(path, each.known_as, each.key)
     emit(Answer(f"{len(wanted)} of {len(shown)} stored in {path}." if wanted else "Nothing was stored."))
@@ -237,6 +244,7 @@ def _line(shown: Shown) -> str:
         return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"
     words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
     verdict = words.get(shown.verdict) or f"CHANGED, it was {fingerprint(shown.before)}"
+    verdict += ", as vCenter shows it" if shown.vouched else ""
     return f"{safe(shown.host)}  {shown.key.get_name()} {fingerprint(shown.key)}  {verdict}"
 
 

@@ -38,6 +38,7 @@ class _Text(_Part):
     generation: int = Field(ge=1)
     not_probed: str = ""
     machine: str = ""
+    host_keys: tuple[str, ...] = ()
     nics: dict[str, _Nic] = {}
 
 
@@ -72,13 +73,15 @@ class Ready:
     """What a guest reports: the generation of what it was given, and each NIC by its MAC address.
 
     `not_probed` is why there is nothing of the NICs; empty where there is. `machine` is the same in guests with one
-    machine id, and empty where that is not known.
+    machine id, and empty where that is not known. `host_keys` are the fingerprints of its SSH host keys
+    (``SHA256:…``), none where it has not reported them.
     """
 
     generation: int
     nics: Mapping[str, NicReady]
     not_probed: str = ""
     machine: str = ""
+    host_keys: tuple[str, ...] = ()
 
 
 def verdict(text: str) -> Ready:
@@ -94,7 +97,7 @@ def verdict(text: str) -> Ready:
         raise ValueError(f"{READY} is malformed: {error}") from None
     if not nics and not found.not_probed:
         raise ValueError(f"{READY} is malformed: it names no NIC, and no reason")
-    return Ready(found.generation, nics, found.not_probed, found.machine)
+    return Ready(found.generation, nics, found.not_probed, found.machine, found.host_keys)
 
 
 def is_ready(settings: Mapping[str, str], generation: int) -> bool:

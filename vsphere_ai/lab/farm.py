@@ -40,6 +40,8 @@ class Farm:
         """The VMs that run, by their MAC addresses; of several the first one came up first."""
         self.power_changed: list[Callable[[ManagedObject, bool], None]] = []
         """Called with a VM, and whether it is on, when it is switched, made or removed; with the store's lock held."""
+        self.guest_keys: tuple[str, ...] = ()
+        """Fingerprints of the SSH host keys of guests."""
         self.closed = False
         self.project: Callable[[Farm, ManagedObject], None] = lambda farm, mo: None
         self._dirty: set[str] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import logging
 import os
@@ -389,3 +391,8 @@ def host_key(path: Path | None) -> paramiko.PKey:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(text)
     return paramiko.Ed25519Key.from_private_key(io.StringIO(text.decode()))
+
+
+def fingerprint_of(key: paramiko.PKey) -> str:
+    """Return the fingerprint of a key as ssh-keygen shows it."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode("ascii").rstrip("=")

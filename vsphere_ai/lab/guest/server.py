@@ -23,7 +23,7 @@ from vsphere_ai.lab.guest.defects import Defects
 from vsphere_ai.lab.guest.machine import PVRDMA, SRIOV, Machine
 from vsphere_ai.lab.guest.shell import Shell
 from vsphere_ai.lab.shell.result import Result
-from vsphere_ai.lab.sshd import Transport, host_key, session_of
+from vsphere_ai.lab.sshd import Transport, fingerprint_of, host_key, session_of
 from vsphere_ai.lab.store import ManagedObject
 
 LOG = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ class GuestServers:
 
     def follow(self, farm: Farm) -> None:
         """Serve the guests of a farm that are on, and those that are switched on from now on."""
+        farm.guest_keys = (fingerprint_of(self.key),)
         farm.power_changed.append(self._switched)
         self._farm = farm
         with farm.store.lock:

@@ -57,7 +57,8 @@ def reported(farm: Farm, mo: ManagedObject, files: Mapping[str, tuple[str, bool]
         for nic in given["nics"]
     }
     machine = guest_image.machine(mo)
-    return json.dumps({"generation": given["generation"], "machine": machine, "nics": nics}, separators=(",", ":"))
+    found = {"generation": given["generation"], "machine": machine, "host_keys": farm.guest_keys, "nics": nics}
+    return json.dumps(found, separators=(",", ":"))
 
 
 def _rendered(given: Mapping[str, Any], ethernet: Mapping[str, Any]) -> dict[str, Any]:
