@@ -29,6 +29,7 @@ inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory 
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
 destroy_option = click.option(
     "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
 )

@@ -10,7 +10,7 @@ import click
 
 from vsphere_ai.cli.colour import colour
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option, login_option, width
+from vsphere_ai.cli.options import FILE, estate_options, format_option, full_option, login_option, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 @estate_options
 @login_option
 @format_option()
+@full_option
 @click.option("-o", "--output", type=FILE, help="Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
-def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: bool, estate: EstateRequest) -> int:
+def command(playbook: Path, form: str, output: Path | None, estate: EstateRequest, **flags: bool) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
@@ -31,7 +32,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.outputs_text import outputs_document
-    from vsphere_ai.report.plan_text import plan_text
+    from vsphere_ai.report.plan_text import Beside, plan_text
 
     if output:
         app.require_replaceable(output)  # before anything is read: that may take minutes
@@ -40,7 +41,8 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         outputs = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
         click.echo(json_text(**result.document(), left_out=result.excluded, **outputs))
     else:
-        shown = plan_text(result.plan, result.digest, width(), left_out=result.excluded, outputs=result.outputs)
+        beside = Beside(result.excluded, result.outputs, flags["full"])
+        shown = plan_text(result.plan, result.digest, width(), beside)
         click.echo(colour(shown))
     if result.plan.problems:
         if output:
@@ -51,7 +53,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
     elif result.plan.steps and form == "text":
         click.echo(f"Apply it with: vsphere-ai apply {_as_given(estate)}{playbook}", err=True)
-    return 2 if detailed_exitcode and result.plan.steps else 0
+    return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
 
 
 def _as_given(estate: EstateRequest) -> str:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class RunOutput:
     """Shows the events of a run, and stops it: on a signal, and when the output is not accepted any more."""
 
-    def __init__(self, form: str) -> None:
-        self._form = form
+    def __init__(self, form: str, *, full: bool = False) -> None:
+        self._form, self._full = form, full
         self._running = ExitStack()
         self._started: RunStarted | None = None
         self._show: Emit = lambda event: None
@@ -84,14 +84,15 @@ class RunOutput:
 
     def _plan(self, proposal: Proposal) -> None:
         from vsphere_ai.cli.colour import colour
-        from vsphere_ai.report.plan_text import plan_text
+        from vsphere_ai.report.plan_text import Beside, plan_text
 
         plan, json = proposal.plan, self._form == "json"
         for item in plan.items if json else ():  # the text of the plan says it otherwise
             for text in item.stays:
                 streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
         if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
-            shown = plan_text(plan, proposal.digest, width(), left_out=proposal.excluded, outputs=proposal.outputs)
+            beside = Beside(proposal.excluded, proposal.outputs, self._full)
+            shown = plan_text(plan, proposal.digest, width(), beside)
             click.echo(colour(shown), err=json)
         if plan.problems:
             self._nothing_done(replace(proposal, open_runs=()))
