@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.locking import held
 from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
@@ -18,6 +18,7 @@ from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.document import require
 from vsphere_ai.language.play import Playbook, from_document
@@ -39,6 +40,7 @@ class ApplyRequest:
 
     A saved plan needs no confirmation; vCenter and limit are its own. Without `yes`, `confirm` is called with the plan.
     A plan that destroys VMs, also a saved one, is carried out when `confirm` agrees, or with their number in `destroy`.
+    `reboot`: the number of hosts that are expected to reboot; a plan with another number is not carried out.
     `lock` None: as the inventory says. Earlier runs with pending cleanup are finished first: all with `resume_first`,
     else those for whose name `confirm_resume` returns true.
     """
@@ -51,6 +53,7 @@ class ApplyRequest:
     resume_first: bool = False
     confirm_resume: Callable[[str], bool] | None = None
     destroy: int | None = None
+    reboot: int | None = None
     title: str = ""
     """What its run is called, where that is not its file."""
 
@@ -101,8 +104,9 @@ def _apply(
         confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
         outputs = planned_outputs(session, playbook, estate)
-        proposal = Proposal(plan, digest, confirmed, session.left_out(playbook, estate), others, outputs=outputs)
-        if not approve(proposal, request.confirm, emit, request.destroy):
+        left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
+        proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs)
+        if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
             return RunResult(plan, proposal.exit_code, open_runs=others)
         origin = Origin(request.title or str(request.what), locks, reports_open_runs=True)
         return carry_out(session, Planned(playbook, plan, estate), origin, emit)

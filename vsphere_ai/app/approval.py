@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from vsphere_ai.app.events import Emit, PlanDeclined, PlanMade
 from vsphere_ai.app.results import Proposal
 from vsphere_ai.errors import Conflict, Denied, Refused, Unreachable, UsageError
 from vsphere_ai.model.text import counted
 
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of VMs that a plan destroys and of hosts that it reboots, with which it is confirmed; None: not given."""
+
+    destroy: int | None = None
+    reboot: int | None = None
+
+
 Confirm = Callable[[Proposal], bool]
+NONE = Numbers()
 
 
 def no_confirmation(proposal: Proposal) -> bool:
@@ -17,10 +28,10 @@ def no_confirmation(proposal: Proposal) -> bool:
     raise UsageError("no one confirms the plan", "give yes, or a function that confirms", rule="usage.no-terminal")
 
 
-def approve(proposal: Proposal, confirm: Confirm, emit: Emit, destroy: int | None = None) -> bool:
+def approve(proposal: Proposal, confirm: Confirm, emit: Emit, numbers: Numbers = NONE) -> bool:
     """Report a plan and have it confirmed; False when there is nothing to do or it was declined.
 
-    A plan that destroys VMs is confirmed by their number: `destroy`, or the answer to the question. `Refused`,
+    A plan that destroys VMs is confirmed by their number: in `numbers`, or the answer to the question. `Refused`,
     `Denied` or `Unreachable` when the plan has problems; `UsageError` without the number, `Conflict` with another one.
     """
     emit(PlanMade(proposal))
@@ -28,7 +39,8 @@ def approve(proposal: Proposal, confirm: Confirm, emit: Emit, destroy: int | Non
         raise {4: Denied, 5: Unreachable}.get(proposal.exit_code, Refused)("nothing was changed")
     if not proposal.plan.steps:
         return False
-    _require_number(proposal, destroy)
+    _require_number(proposal, numbers.destroy)
+    _require_reboots(proposal, numbers.reboot)
     if proposal.confirmed or confirm(proposal):
         return True
     emit(PlanDeclined(proposal))
@@ -44,3 +56,12 @@ def _require_number(proposal: Proposal, destroy: int | None) -> None:
     if proposal.destroys and proposal.confirmed and destroy is None:
         text = f"the plan destroys {counted(going, 'VM')} with all disks, which --yes alone does not confirm"
         raise UsageError(text, again, rule="usage.destroy")
+
+
+def _require_reboots(proposal: Proposal, reboot: int | None) -> None:
+    hosts = len(proposal.plan.impact.reboots)
+    if reboot is not None and reboot != hosts:
+        text = f"the plan reboots {counted(hosts, 'host')}, and --reboot is for {reboot}; nothing was changed"
+        raise Conflict(
+            text, f"look at the hosts that are named; then give --reboot {hosts}", rule="reboot.other-number"
+        )

@@ -39,7 +39,9 @@ def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> Es
     run = record.run
     # what was recorded target by target is narrowed already, and the limit may name what is gone
     limit = "" if any(play.targets is not None for play in playbook.plays) else run.scope.limit
-    return EstateRequest(inventory or Path(run.inventory), run.scope.vcenter, limit, start_ssh=True)
+    where = "" if inventory else f"recorded by run {record.id}"
+    path = inventory or Path(run.inventory)
+    return EstateRequest(path, run.scope.vcenter, limit, start_ssh=True, inventory_from=where)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.results import exit_code_of
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
+from vsphere_ai.app.surroundings import Surroundings, surroundings
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import live
 from vsphere_ai.language import playbook as playbooks
@@ -54,6 +55,7 @@ class PlanResult:
     """A plan, and what it was made of. `excluded` are the playbook's targets that the limit leaves out.
 
     `scope` is what narrowed it: the name of the vCenter, and the limit. `outputs` are as they will be.
+    `around` is the vCenter, and the expected time.
     """
 
     playbook: Playbook
@@ -61,6 +63,7 @@ class PlanResult:
     estate: Estate
     excluded: frozenset[Target]
     scope: Mapping[str, str]
+    around: Surroundings
     outputs: tuple[OutputValue, ...] = ()
 
     @property
@@ -94,7 +97,8 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
         made = checked(session, made, estate)
         scope = {"vcenter": session.settings.name, "limit": session.options.limit}
         outputs = planned_outputs(session, playbook, estate)
-        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, outputs)
+        around = surroundings(session, made)
+        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, around, outputs)
 
 
 def require_replaceable(path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.surroundings import Surroundings
     from vsphere_ai.model.state import Problem, Target
     from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
@@ -18,17 +19,24 @@ class Proposal:
     """A plan that is to be carried out. `digest` is its SHA-256, `confirmed`: nothing is asked any more.
 
     `excluded` are targets that the limit leaves out of the playbook; `open_runs` says what earlier runs have left.
-    `outputs` are those of the playbook as they will be.
+    `outputs` are those of the playbook as they will be; `around` is the vCenter and the expected time.
     `may_go` are references of the VMs whose destruction was confirmed already, by the run that is continued.
     """
 
     plan: Plan
     digest: str
+    around: Surroundings
     confirmed: bool = False
     excluded: Collection[Target] = ()
     open_runs: Sequence[str] = ()
     may_go: Collection[str] = ()
     outputs: Sequence[OutputValue] = ()
+
+    @property
+    def reboots(self) -> int:
+        """Number of hosts that reboot, where they are several: then it has to be confirmed by this number; else 0."""
+        hosts = len(self.plan.impact.reboots)
+        return hosts if hosts > 1 else 0
 
     @property
     def destroys(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app import run_changes
-from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.plan_playbook import plan_again
@@ -15,6 +15,7 @@ from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult, exit_code_of
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import Conflict
 from vsphere_ai.planning.document import Approved, digest
 from vsphere_ai.planning.resume import approved_to_go, beyond, done_again, rebooted_twice
@@ -34,7 +35,8 @@ class ResumeRequest:
 
     `inventory` is for when the run's own has moved. `confirm` is called when there is more to do than was approved,
     unless `yes`. `reboot_again` permits hosts to reboot once more, in a new run; `cleanup` only puts back what the run
-    has switched. `destroy` is the number of VMs that the plan destroys, where more go than were approved.
+    has switched. `destroy` is the number of VMs that the plan destroys, where more go than were approved, and
+    `reboot` that of the hosts that reboot.
     """
 
     run: str = ""
@@ -45,6 +47,7 @@ class ResumeRequest:
     reboot_again: bool = False
     cleanup: bool = False
     destroy: int | None = None
+    reboot: int | None = None
 
 
 def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
@@ -64,8 +67,9 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         anew = _reboots_again(plan, record, allowed=request.reboot_again, emit=emit)
         asked = _more(plan, record, emit) or anew
         may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved), record.done())
-        proposal = Proposal(plan, digest(plan), request.yes or not asked, may_go=may_go)
-        if not approve(proposal, request.confirm, emit, request.destroy):
+        around = surroundings(session, plan)
+        proposal = Proposal(plan, digest(plan), around, request.yes or not asked, may_go=may_go)
+        if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
             if not plan.steps:
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
             return RunResult(plan, origin.problem_code or int(bool(origin.gone)), record.id, gone=origin.gone)

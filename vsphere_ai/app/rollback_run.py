@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app import run_changes
-from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.model.vm_sets import PREFIX, is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
 from vsphere_ai.planning.rollback import with_not_reverted
@@ -38,6 +39,7 @@ class RollbackRequest:
     yes: bool = False
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
+    reboot: int | None = None
 
 
 def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
@@ -60,7 +62,8 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         _report_vms(session, tried, emit)
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
-        if not approve(Proposal(plan, digest(plan), request.yes), request.confirm, emit):
+        proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes)
+        if not approve(proposal, request.confirm, emit, Numbers(reboot=request.reboot)):
             if not plan.steps:
                 record.update(rolled_back="")  # everything is as it was before the run
             return RunResult(plan, int(bool(gone)), gone=gone)

@@ -46,7 +46,8 @@ class EstateRequest:
 
     Without a file: the project's ``vsphere-ai.yaml``, else the running lab's. `start_ssh` permits to start a stopped
     SSH service for reading (it is stopped again), `parallel` is the number of hosts at a time, and `ssh_login` lets
-    planning try the SSH logins that a plan needs.
+    planning try the SSH logins that a plan needs. `inventory_from` says where the inventory file was named, in a few
+    words, where that is not the command line.
     """
 
     inventory: Path | None = None
@@ -55,6 +56,7 @@ class EstateRequest:
     start_ssh: bool = False
     parallel: int = 8
     ssh_login: bool = True
+    inventory_from: str = ""
 
 
 class Session:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, format_option, lock_option, run_options, yes_option
+from vsphere_ai.cli.options import FILE, format_option, full_option, lock_option, run_options, yes_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
+@full_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, form: str, lock: Mode | None, **flags: bool
@@ -33,6 +34,6 @@ def command(
     """
     from vsphere_ai import app
 
-    with RunOutput(form) as output:
+    with RunOutput(form, full=flags.pop("full")) as output:
         request = app.AdoptRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **flags)
         return output.exit_code(app.adopt(request, output.emit))

@@ -13,8 +13,11 @@ from vsphere_ai.cli.options import (
     destroy_option,
     estate_options,
     format_option,
+    full_option,
     lock_option,
     login_option,
+    number_options,
+    reboot_option,
     says_yes,
     yes_option,
 )
@@ -22,6 +25,7 @@ from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
 
@@ -32,13 +36,15 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
-@destroy_option
+@number_options(destroy_option, reboot_option)
+@full_option
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
-def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, destroy: int | None, **flags: bool) -> int:
+def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
     """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
-    are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Nothing is called
+    are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Where several
+    hosts reboot, their number is asked for instead of a yes; --reboot N refuses any other number. Nothing is called
     done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut off is
     brought to its end with `resume`; while one has left something to put back, this never exits 0.
     """
@@ -46,8 +52,10 @@ def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, des
 
     yes, first = flags["yes"], flags["resume"]
     asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
-    with RunOutput(form) as output:
-        request = app.ApplyRequest(what, estate, yes, output.confirm, lock, first, asks, destroy)
+    with RunOutput(form, full=flags["full"]) as output:
+        request = app.ApplyRequest(
+            what, estate, yes, output.confirm, lock, first, asks, numbers.destroy, numbers.reboot
+        )
         return output.exit_code(app.apply(request, output.emit))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import destroy_option, estate_options, format_option, lock_option, yes_option
+from vsphere_ai.cli.options import destroy_option, estate_options, format_option, full_option, lock_option, yes_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
+@full_option
 @destroy_option
 @click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
@@ -32,6 +33,6 @@ def command(what: str, estate: EstateRequest, form: str, lock: Mode | None, dest
     """
     from vsphere_ai import app
 
-    with RunOutput(form) as output:
+    with RunOutput(form, full=flags.pop("full")) as output:
         request = app.DestroyRequest(what, estate, confirm=output.confirm, lock=lock, destroy=destroy, **flags)
         return output.exit_code(app.destroy(request, output.emit))

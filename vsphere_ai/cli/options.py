@@ -17,6 +17,7 @@ from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.approval import Numbers
 
 F = TypeVar("F", bound=Callable[..., int | None])
 T = TypeVar("T")
@@ -32,6 +33,12 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
 destroy_option = click.option(
     "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
+)
+reboot_option = click.option(
+    "--reboot",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Confirm that the plan reboots N hosts; another number is refused.",
 )
 login_option = click.option(
     "--no-ssh-login",
@@ -83,6 +90,17 @@ vcenter_options = _estate_options(inventory_option, vcenter_option)
 host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
 run_options = _estate_options(inventory_option, vcenter_option, start_ssh_option, parallel_option)
 estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
+
+
+def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options with the numbers that confirm what a plan disrupts; a command gets them as `numbers`."""
+
+    def load() -> type[Numbers]:
+        from vsphere_ai.app.approval import Numbers
+
+        return Numbers
+
+    return gathering("numbers", load, *options)
 
 
 def format_option(*choices: str) -> Callable[[F], F]:

@@ -41,7 +41,8 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         outputs = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
         click.echo(json_text(**result.document(), left_out=result.excluded, **outputs))
     else:
-        beside = Beside(result.excluded, result.outputs, flags["full"])
+        around = result.around
+        beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate)
         shown = plan_text(result.plan, result.digest, width(), beside)
         click.echo(colour(shown))
     if result.plan.problems:

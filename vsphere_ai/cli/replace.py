@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, destroy_option, format_option, lock_option, run_options, yes_option
+from vsphere_ai.cli.options import (
+    FILE,
+    destroy_option,
+    format_option,
+    full_option,
+    lock_option,
+    run_options,
+    yes_option,
+)
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
+@full_option
 @destroy_option
 @click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
 def command(
@@ -34,6 +43,6 @@ def command(
     """
     from vsphere_ai import app
 
-    with RunOutput(form) as output:
+    with RunOutput(form, full=more.pop("full")) as output:
         request = app.ReplaceRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **more)
         return output.exit_code(app.replace_vms(request, output.emit))

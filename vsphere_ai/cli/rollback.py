@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import format_option, lock_option, moved_inventory_option, yes_option
+from vsphere_ai.cli.options import (
+    format_option,
+    full_option,
+    lock_option,
+    moved_inventory_option,
+    number_options,
+    reboot_option,
+    yes_option,
+)
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
 
@@ -20,7 +29,9 @@ if TYPE_CHECKING:
 @format_option()
 @lock_option
 @yes_option
-def command(run: str, inventory: Path | None, form: str, lock: Mode | None, yes: bool) -> int:
+@number_options(reboot_option)
+@full_option
+def command(run: str, inventory: Path | None, form: str, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
@@ -28,6 +39,6 @@ def command(run: str, inventory: Path | None, form: str, lock: Mode | None, yes:
     """
     from vsphere_ai import app
 
-    with RunOutput(form) as output:
-        request = app.RollbackRequest(run, inventory, yes, output.confirm, lock)
+    with RunOutput(form, full=flags["full"]) as output:
+        request = app.RollbackRequest(run, inventory, flags["yes"], output.confirm, lock, numbers.reboot)
         return output.exit_code(app.rollback(request, output.emit))

@@ -67,14 +67,25 @@ class RunOutput:
                 show_event(event)
 
     def confirm(self, proposal: Proposal) -> bool:
-        """Ask whether a plan is to be carried out."""
+        """Ask whether a plan is to be carried out; a number is asked for where VMs go, or several hosts reboot."""
+        from vsphere_ai.report.world_text import world_words
+
         if sys.stdin.isatty():
             click.echo("", err=self._form == "json")
-        if going := proposal.destroys:
-            question = "Carry this out? Only the number of VMs that are destroyed is accepted"
-            return agreed(question, yes=False, instead=f"give --yes --destroy {going}", wanted=str(going))
-        question = "Carry this out? Only 'yes' is accepted"
-        return agreed(question, yes=False, instead="give --yes, or apply a saved plan")
+        where = f" on {world_words(proposal.around.world)}"
+        asked = [
+            (f"Carry this out{where}? Only the number of {things} is accepted", number, f"--{option} {number}")
+            for number, things, option in (
+                (proposal.destroys, "VMs that are destroyed", "destroy"),
+                (proposal.reboots, "hosts that reboot", "reboot"),
+            )
+            if number
+        ]
+        if not asked:
+            question = safe(f"Carry this out{where}? Only 'yes' is accepted")
+            return agreed(question, yes=False, instead="give --yes, or apply a saved plan")
+        instead = " ".join(("give --yes", *(option for *_, option in asked)))
+        return all(agreed(safe(q), yes=False, instead=instead, wanted=str(number)) for q, number, _ in asked)
 
     def exit_code(self, result: RunResult) -> int:
         """Return the exit code of the process: another one than the run's when the output could not be written."""
@@ -91,7 +102,9 @@ class RunOutput:
             for text in item.stays:
                 streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
         if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
-            beside = Beside(proposal.excluded, proposal.outputs, self._full)
+            beside = Beside(
+                proposal.excluded, proposal.outputs, self._full, proposal.around.world, proposal.around.estimate
+            )
             shown = plan_text(plan, proposal.digest, width(), beside)
             click.echo(colour(shown), err=json)
         if plan.problems:

@@ -151,6 +151,8 @@ class Inventory:
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
     base: Path = Path()
     lab: bool = False
+    found: str = ""
+    """How the file was found, in a few words."""
 
     @property
     def start_ssh(self) -> bool:
@@ -215,16 +217,17 @@ def find_inventory(given: Path | None) -> Inventory:
     """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
     if given is not None:
         require(given, "inventory")
-        return load_inventory(given)
+        return replace(load_inventory(given), found="given with -i")
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / PROJECT_INVENTORY).is_file():
             _require_own(folder / PROJECT_INVENTORY)
-            return load_inventory(folder / PROJECT_INVENTORY)
+            where = "found in this folder" if folder == here else "found in a folder above this one"
+            return replace(load_inventory(folder / PROJECT_INVENTORY), found=where)
         if (folder / ".git").exists():
             break
     try:
-        return load_inventory(running_lab())
+        return replace(load_inventory(running_lab()), found="of the running lab")
     except UsageError as error:
         raise UsageError(
             f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",

@@ -37,8 +37,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as ``4m10s``."""
+    """Return seconds as ``45s``, ``4m10s`` or ``1h05m``."""
     whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import counted
+from vsphere_ai.model.text import counted, duration
+from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import Impact
 from vsphere_ai.report.folding import FEW, Line, how_many, names
@@ -20,14 +21,32 @@ ONE = {
 """The same words of one target."""
 
 
-def impact_lines(plan: Plan, left_out: Collection[Target], *, full: bool) -> Iterator[Line]:
+def impact_lines(plan: Plan, left_out: Collection[Target], estimate: Estimate | None, *, full: bool) -> Iterator[Line]:
     """Yield what people fear; "no host reboots" where there is nothing of it."""
     texts = [*_disruption(plan.impact, left_out), *_migrations(plan.impact), *_losses(plan.impact)]
     texts += _rollouts(plan.impact, full=full)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
-    for at, text in enumerate(texts or ["no host reboots, no VM is switched off"]):
+    texts = texts or ["no host reboots, no VM is switched off"]
+    if estimate and not plan.problems:
+        texts += _expected(estimate)
+    for at, text in enumerate(texts):
         yield f"{'' if at else 'IMPACT':<{INDENT}}{text}", INDENT
+
+
+def _expected(estimate: Estimate) -> Iterator[str]:
+    """Yield how long all of it takes, what that rests on, and for how long something is out of service."""
+    by = "a guess: no run here has done this yet" if not estimate.runs else f"by {counted(estimate.runs, 'run')} here"
+    by = f"partly a guess, {by}" if estimate.runs and estimate.guessed else by
+    yield f"takes about {_about(estimate.seconds)} in all ({by})"
+    if estimate.window:
+        each = f", about {_about(estimate.host)} for each host" if estimate.host else ""
+        yield f"needs a maintenance window of about {_about(estimate.window)}{each}"
+
+
+def _about(seconds: float) -> str:
+    """Return a duration as exactly as it is known: in minutes from ten of them on."""
+    return f"{round(seconds / 60)}m" if 600 <= seconds < 3570 else duration(seconds)
 
 
 def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:

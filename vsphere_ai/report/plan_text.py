@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted
+from vsphere_ai.model.world import World
+from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.report.folding import FEW, Line, alike, first, names, of_sample, shape, wrapped
 from vsphere_ai.report.layout import grouped
@@ -16,6 +18,7 @@ from vsphere_ai.report.outputs_text import outputs_text
 from vsphere_ai.report.plan_impact import danger_lines, impact_lines
 from vsphere_ai.report.plan_order import order_lines
 from vsphere_ai.report.plan_targets import of_new, target_lines
+from vsphere_ai.report.world_text import world_line
 from vsphere_ai.sets.outputs import OutputValue
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
@@ -25,7 +28,7 @@ UNCERTAIN = "NOT CERTAIN (vsphere-ai check shows the evidence)"
 
 @dataclass(frozen=True)
 class Beside:
-    """What is said beside a plan: what `--limit` leaves out of the playbook, and its outputs as they will be.
+    """What is said beside a plan: what `--limit` leaves out of the playbook, its outputs, where and how long.
 
     What is said of many targets alike is said once, with one of them for a sample; with `full` it is said of each.
     """
@@ -33,6 +36,8 @@ class Beside:
     left_out: Collection[Target] = ()
     outputs: Sequence[OutputValue] = ()
     full: bool = False
+    world: World | None = None
+    estimate: Estimate | None = None
 
 
 def plan_text(plan: Plan, digest: str, width: int = 100, beside: Beside | None = None) -> str:
@@ -44,6 +49,8 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     full, left_out, outputs = beside.full, beside.left_out, beside.outputs
     about = plan.about
     yield f"Plan {digest[:8]}  {about.name} {about.version} (API {about.api})  {plan.playbook}", 4
+    if beside.world:
+        yield world_line(beside.world), 4
     yield BLANK
     if left_out:
         yield f"Left out by --limit: {first(sorted(left_out))}", 4
@@ -53,7 +60,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
         yield BLANK
     nothing = not plan.changed() and not plan.problems and not plan.steps
     if not nothing:
-        yield from (*impact_lines(plan, left_out, full=full), BLANK)
+        yield from (*impact_lines(plan, left_out, beside.estimate, full=full), BLANK)
     for kind, title in TITLES.items():
         items = [i for i in plan.items if i.target.kind == kind and (i.stays or not nothing)]
         yield from _section(title, target_lines(items, plan.impact, full=full))

@@ -1,0 +1,42 @@
+"""Surroundings of a plan: which vCenter it is for, and how long it is expected to take there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vsphere_ai.language.inventory import CONNECTION
+from vsphere_ai.model.world import World
+from vsphere_ai.planning.expected_time import Estimate, estimate, sort_of
+from vsphere_ai.runs.past_durations import past_durations
+from vsphere_ai.security.state_dir import lab_dir
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.planning.planner import Plan
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The vCenter of a plan, and its expected time; None without steps."""
+
+    world: World
+    estimate: Estimate | None = None
+
+
+def world_of(session: Session) -> World:
+    """Return which vCenter a session works on, and how it was chosen."""
+    settings, inventory = session.settings, session.inventory
+    port = "" if settings.port == 443 else f":{settings.port}"
+    lab = inventory.lab or inventory.path.absolute() == lab_dir() / CONNECTION
+    address = f"{settings.address}{port}"
+    found = session.options.inventory_from or inventory.found
+    return World(settings.name, address, settings.username, str(inventory.path), found, lab)
+
+
+def surroundings(session: Session, plan: Plan) -> Surroundings:
+    """Return which vCenter a plan is for, and how long it will take by the last runs on it."""
+    if not plan.steps:
+        return Surroundings(world_of(session))
+    known, runs = past_durations(plan.about.instance, sort_of)
+    return Surroundings(world_of(session), estimate(plan.steps, known, runs, session.options.parallel))
