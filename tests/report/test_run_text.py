@@ -101,7 +101,10 @@ def test_an_event_of_nobody():
     )
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59.4, "59s"), (60, "1m00s"), (3601, "60m01s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.4, "59s"), (60, "1m00s"), (3599, "59m59s"), (3601, "1h00m"), (40_000, "11h06m")],
+)
 def test_durations(seconds, text):
     assert duration(seconds) == text
 

@@ -14,10 +14,10 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.open_runs import announce
 from vsphere_ai.app.read_estate import read_for
 from vsphere_ai.app.references import load
-from vsphere_ai.app.results import exit_code_of
+from vsphere_ai.app.results import Surroundings, exit_code_of
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
-from vsphere_ai.app.surroundings import Surroundings, surroundings
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import live
 from vsphere_ai.language import playbook as playbooks

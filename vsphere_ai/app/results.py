@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.surroundings import Surroundings
     from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.model.world import World
+    from vsphere_ai.planning.expected_time import Estimate
     from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.sets.outputs import OutputValue
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The vCenter of a plan, and its expected time; None without steps."""
+
+    world: World
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True)

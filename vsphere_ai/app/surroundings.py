@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.results import Surroundings
 from vsphere_ai.language.inventory import CONNECTION
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.expected_time import Estimate, estimate, sort_of
+from vsphere_ai.planning.expected_time import estimate, sort_of
 from vsphere_ai.runs.past_durations import past_durations
 from vsphere_ai.security.state_dir import lab_dir
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.planning.planner import Plan
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """The vCenter of a plan, and its expected time; None without steps."""
-
-    world: World
-    estimate: Estimate | None = None
 
 
 def world_of(session: Session) -> World:

@@ -39,7 +39,7 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
         outputs = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
-        click.echo(json_text(**result.document(), left_out=result.excluded, **outputs))
+        click.echo(json_text(**result.document(), left_out=result.excluded, world=result.around.world, **outputs))
     else:
         around = result.around
         beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate)

@@ -24,6 +24,8 @@ from vsphere_ai.planning.schedule import Impact, PlannedStep, waves
 SCHEMA_VERSION = 1
 MOST_CHANGES = 12
 """Differences between a saved plan and the present one that are listed."""
+LONG = 100
+"""Entries of a list from which each is written on one line."""
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -158,6 +160,9 @@ class PlanDocument(Approved):
     items: tuple[ItemDocument, ...]
     problems: tuple[Problem, ...]
     findings: tuple[FindingDocument, ...] = ()
+    """Those that did not pass; `check` shows all of them."""
+    passed: int = 0
+    """How many rules passed."""
     steps: tuple[StepDocument, ...]
     waves: tuple[tuple[str, ...], ...] = ()
     answers: tuple[Answer, ...] = ()
@@ -175,7 +180,8 @@ class PlanDocument(Approved):
             impact=plan.impact,
             items=tuple(map(ItemDocument.of, plan.items)),
             problems=plan.problems,
-            findings=tuple(map(FindingDocument.of, plan.findings)),
+            findings=tuple(FindingDocument.of(f) for f in plan.findings if f.verdict != "pass"),
+            passed=sum(f.verdict == "pass" for f in plan.findings),
             steps=tuple(map(StepDocument.of, plan.steps)),
             waves=tuple(tuple(p.id for p in wave) for wave in waves(plan.steps)),
             answers=plan.answers,
@@ -311,8 +317,22 @@ def plain_said(value: object, without: Collection[str] = ()) -> object:
 
 
 def dumps(document: object) -> str:
-    """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only."""
-    return escaped(json.dumps(document, indent=2, ensure_ascii=False))
+    """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only.
+
+    An entry of a long list at the top takes one line: it is read by programs, and by `grep`.
+    """
+    if not isinstance(document, Mapping) or not document:
+        return escaped(json.dumps(document, indent=2, ensure_ascii=False))
+    parts = (f"  {json.dumps(str(key), ensure_ascii=False)}: {_value(value)}" for key, value in document.items())
+    return escaped("{\n" + ",\n".join(parts) + "\n}")
+
+
+def _value(value: object) -> str:
+    """Return a value below the top of a document."""
+    if isinstance(value, list | tuple) and len(value) > LONG:
+        entries = (f"    {json.dumps(each, ensure_ascii=False)}" for each in value)
+        return "[\n" + ",\n".join(entries) + "\n  ]"
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
 
 
 def _sha256(document: object) -> str:

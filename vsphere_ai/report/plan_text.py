@@ -18,7 +18,7 @@ from vsphere_ai.report.outputs_text import outputs_text
 from vsphere_ai.report.plan_impact import danger_lines, impact_lines
 from vsphere_ai.report.plan_order import order_lines
 from vsphere_ai.report.plan_targets import of_new, target_lines
-from vsphere_ai.report.world_text import world_line
+from vsphere_ai.report.world_text import world_lines
 from vsphere_ai.sets.outputs import OutputValue
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
@@ -50,7 +50,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     about = plan.about
     yield f"Plan {digest[:8]}  {about.name} {about.version} (API {about.api})  {plan.playbook}", 4
     if beside.world:
-        yield world_line(beside.world), 4
+        yield from world_lines(beside.world)
     yield BLANK
     if left_out:
         yield f"Left out by --limit: {first(sorted(left_out))}", 4
@@ -85,7 +85,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
 def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
     found = list(lines)
     if found:
-        yield from ((title, 0), *found, BLANK)
+        yield from ((title, 4), *found, BLANK)
 
 
 def _answers(plan: Plan, full: bool) -> Iterator[Line]:

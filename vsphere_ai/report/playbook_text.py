@@ -15,6 +15,8 @@ from vsphere_ai.model.text import escaped, safe
 
 PLAIN = re.compile(r"[a-z][a-z0-9_-]*")
 PATTERN_SIGNS = frozenset(",:;[]!&*? ")
+WIDEST = 100
+"""Columns of a line, where its value can be written on several."""
 PLAY_KEY = {"datacenter": "datacenters", "host": "hosts", "vm": "vms"}
 
 
@@ -52,13 +54,51 @@ def _state(state: State) -> Iterator[str]:
         if not is_observed(type(state), name) and getattr(state, name) is not None
     }
     if values:
-        yield f"  {state.kind}: {flow(values[state.shorthand] if state.keyed else values)}"
+        yield from _entry(f"  {state.kind}:", values[state.shorthand] if state.keyed else values)
+
+
+def _entry(head: str, value: object) -> Iterator[str]:
+    """Yield a key or the sign of an entry with its value: on one line where it fits, else its parts on lines below."""
+    line = f"{head} {flow(value)}"
+    value = _stated(value)
+    if len(line) <= WIDEST or not value or not isinstance(value, Mapping | tuple):
+        yield line
+        return
+    yield head
+    inner = " " * (len(head) - len(head.lstrip()) + 2)
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _entry(f"{inner}{scalar(key)}:", each)
+    else:
+        for each in value:
+            yield from _item(inner, each)
+
+
+def _item(inner: str, value: object) -> Iterator[str]:
+    """Yield an entry of a list; of a mapping that does not fit on a line, its first key stands beside the sign."""
+    line = f"{inner}- {flow(value)}"
+    stated = _stated(value)
+    if len(line) <= WIDEST or not stated or not isinstance(stated, Mapping | tuple):
+        yield line
+        return
+    if isinstance(stated, tuple):
+        parts = [part for each in stated for part in _item(f"{inner}  ", each)]
+    else:
+        parts = [part for key, each in stated.items() for part in _entry(f"{inner}  {scalar(key)}:", each)]
+    yield f"{inner}- {parts[0].lstrip()}"
+    yield from parts[1:]
+
+
+def _stated(value: object) -> object:
+    """Return a model as the mapping of what it states."""
+    if not isinstance(value, BaseModel):
+        return value
+    return {k: getattr(value, k) for k in type(value).model_fields if getattr(value, k) is not None}
 
 
 def flow(value: object) -> str:
     """Return a value as YAML on one line."""
-    if isinstance(value, BaseModel):
-        value = {k: getattr(value, k) for k in type(value).model_fields if getattr(value, k) is not None}
+    value = _stated(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(k)}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, tuple):

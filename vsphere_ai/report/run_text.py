@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration, safe
-from vsphere_ai.planning.outcome import Event, Run, failures
+from vsphere_ai.planning.outcome import Event, Outcome, Run, failures
+from vsphere_ai.report.folding import alike, how_many, nameless, names, of_sample, shape
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
@@ -24,20 +29,17 @@ def event_text(event: Event, clock: str, total: int) -> str:
 
 
 def run_text(run: Run) -> str:
-    """Return what happened: steps done, what was read back, what failed and why, what could not be put back."""
+    """Return what happened: steps done, what was read back, what failed and why, what could not be put back.
+
+    What failed on many targets for the same reason is said once, with their names.
+    """
     total = len(run.outcomes)
     verified = len(run.verified())
     found = [f"{counted(verified, 'target')} read back and found as planned"] if verified or not run.destroyed else []
     found += [f"{counted(run.destroyed, 'VM')} destroyed"] if run.destroyed else []
     lines = [", ".join([f"{run.count('done')} of {total} steps done in {duration(run.seconds)}", *found])]
     lines += [f"detached, not deleted: {', '.join(map(safe, run.kept_disks))}"] if run.kept_disks else []
-    for outcome in failures(run.outcomes):
-        step, error = outcome.planned.step, outcome.error
-        word = "UNKNOWN" if outcome.state == "unknown" else "FAILED"
-        lines.append(f"{word}  {safe(step.target.name)}: {safe(step.summary)}")
-        if error is not None:
-            lines.append(f"        {safe(error.message)}")
-            lines += [f"        {safe(error.remedy)}"] if error.remedy else []
+    lines += [safe(line) for line in _failures(run)]
     if run.unstarted:
         steps = "1 step was" if run.unstarted == 1 else f"{run.unstarted} steps were"
         lines.append(f"{steps} not started because of that")
@@ -47,3 +49,31 @@ def run_text(run: Run) -> str:
     for title, sentences in (*listed, ("LEFT OPEN", tuple(f"! {line}" for line in run.open))):
         lines += [title, *(f"  {safe(line)}" for line in sentences)] if sentences else []
     return "\n".join(lines)
+
+
+def _failures(run: Run) -> Iterator[str]:
+    """Yield what failed; equal failures once, and of more than a few that differ in values only, one."""
+    failed = list(failures(run.outcomes))
+    known = frozenset(o.planned.step.target.name for o in failed)
+    found = alike(((_Failure.of(o), o.planned.step.target) for o in failed), lambda f, t: f.shape(t, known), full=False)
+    for each in found:
+        more = f": {how_many(each.targets)} alike{of_sample(each)}" if each.sample else ""
+        yield f"{each.value.word}  {names(each.targets)}{more}: {each.value.summary}"
+        yield from (f"        {text}" for text in (each.value.message, each.value.remedy) if text)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    word: str
+    summary: str
+    message: str = ""
+    remedy: str = ""
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> _Failure:
+        word = "UNKNOWN" if outcome.state == "unknown" else "FAILED"
+        error, summary = outcome.error, outcome.planned.step.summary
+        return cls(word, summary, error.message, error.remedy) if error else cls(word, summary)
+
+    def shape(self, target: Target, known: frozenset[str]) -> tuple[str, ...]:
+        return tuple(nameless(shape(text, target), known) for text in astuple(self))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vsphere_ai.model.name_ranges import quoted
 from vsphere_ai.model.world import World
+from vsphere_ai.report.folding import Line
 
 
-def world_line(world: World) -> str:
-    """Return a line that names vCenter, user and inventory; it begins with LAB where it is the simulated farm."""
-    how = f" ({world.found})" if world.found else ""
-    return f"{'LAB  ' if world.lab else ''}{_vcenter(world)} as {world.user}; inventory {world.inventory}{how}"
+def world_lines(world: World) -> Iterator[Line]:
+    """Yield the vCenter and the user, beginning with LAB where it is the simulated farm; and the inventory file."""
+    yield f"{'LAB  ' if world.lab else ''}{_vcenter(world)} as {world.user}", 4
+    yield f"inventory {world.inventory}{f' ({world.found})' if world.found else ''}", 0  # a path stays in one piece
 
 
 def world_words(world: World) -> str:
