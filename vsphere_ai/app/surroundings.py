@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.results import Surroundings
@@ -23,7 +24,13 @@ def world_of(session: Session) -> World:
     lab = inventory.lab or inventory.path.absolute() == lab_dir() / CONNECTION
     address = f"{settings.address}{port}"
     found = session.options.inventory_from or inventory.found
-    return World(settings.name, address, settings.username, str(inventory.path), found, lab)
+    return World(settings.name, address, settings.username, _shown(inventory.path), found, lab)
+
+
+def _shown(path: Path) -> str:
+    """Return a path as an operator types it: one below the present folder without that folder."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def surroundings(session: Session, plan: Plan) -> Surroundings:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.model.name_ranges import quoted
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Clone, Migrate
 from vsphere_ai.planning.schedule import PlannedStep, waves
 from vsphere_ai.report.folding import NOUNS, Line, how_many, nameless, names
 from vsphere_ai.report.layout import grouped
@@ -74,8 +75,16 @@ def number_of(planned: PlannedStep) -> int:
 
 def _signature(unit: _Unit, known: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Return what is done on a unit's host and on its VMs; how many VMs there are, and their names, do not count."""
-    said = [(row.targets[0].kind, _VMS.sub("VMs", nameless(row.summary, known))) for row in unit.rows]
+    said = [(row.targets[0].kind, _said(row, known)) for row in unit.rows]
     return tuple(tuple(words for kind, words in said if kind == each) for each in NOUNS)
+
+
+def _said(row: _Row, known: frozenset[str]) -> str:
+    """Return what is done, without names; a clone and a move name hosts that may be no targets."""
+    step = row.steps[0].step
+    if isinstance(step, Clone | Migrate):
+        return type(step).__name__
+    return _VMS.sub("VMs", nameless(row.summary, known))
 
 
 def _units(steps: Sequence[PlannedStep]) -> Iterator[_Unit]:
