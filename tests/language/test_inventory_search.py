@@ -122,3 +122,13 @@ def test_links_are_followed_and_belong_to_the_user_too(project):
     elsewhere.chmod(0o755)
     os.chown(project.parent / "step", MALLORY, MALLORY, follow_symlinks=False)
     refused(project, f"{project.parent / 'step'} belongs to another user")
+
+
+def test_how_it_was_found_is_said(project, monkeypatch, tmp_path):
+    assert inventory.find_inventory(None).found == "found in a folder above this one"
+    monkeypatch.chdir(project)
+    assert inventory.find_inventory(None).found == "found in this folder"
+    assert inventory.find_inventory(project / "vsphere-ai.yaml").found == "given with -i"
+    (project / "vsphere-ai.yaml").rename(project / "other.yaml")
+    monkeypatch.setattr(inventory, "running_lab", lambda: project / "other.yaml")
+    assert inventory.find_inventory(None).found == "of the running lab"
