@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.growing import Calls, exponent
 
 from vsphere_ai.language.patterns import MAX_NAMES, expand
-from vsphere_ai.model.name_ranges import MOST, fold, listed, quoted
+from vsphere_ai.model.name_ranges import MOST, fold, listed, quoted, shell_word
 from vsphere_ai.model.text import safe
 
 
@@ -119,3 +119,12 @@ def test_a_quoted_term_reaches_a_command_as_it_is():
     done = subprocess.run(["sh", "-c", f"printf %s {shlex.quote(term)}"], capture_output=True, text=True, check=True)
     assert done.stdout == "train-[001:003]"
     assert quoted("train-001") == "train-001"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ANYTHING.filter(lambda name: "\0" not in name), min_size=1, max_size=12))
+def test_a_name_in_a_hint_reaches_the_command_whole(names):
+    words = " ".join(shell_word(name) for name in names)
+    assert safe(words) == words
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True)
+    assert done.stdout.split(b"\0")[:-1] == [name.encode() for name in names]

@@ -25,6 +25,7 @@ from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.finding import Check, Health
 from vsphere_ai.model.malformed import evaluate
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading.collector import Depth, Request, collect, left_running
@@ -266,7 +267,7 @@ def hosts(session: Session, estate: Estate) -> Iterator[Check]:
             yield Check(facts.name, "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
         if stranger(facts.name):
             words = "its SSH host key is not known"
-            yield Check(facts.name, "warn", words, f"vsphere-ai trust host {facts.name}")
+            yield Check(facts.name, "warn", words, f"vsphere-ai trust host {shell_word(facts.name)}")
         yield from _driver(estate, facts)
 
 

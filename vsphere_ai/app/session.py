@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inven
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import groups_of, narrow
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import may_accelerate
@@ -124,7 +124,7 @@ class Session:
         """Return how SSH is stopped that a killed command had started: by any command that may start it."""
         if self.inventory.ssh is None or self.inventory.ssh.start_service == "never":
             return "in the vSphere Client, under Configure > Services, TSM-SSH"
-        return f"vsphere-ai show {shlex.quote(host)} --start-ssh"
+        return f"vsphere-ai show {shell_word(host)} --start-ssh"
 
     def desired(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what the playbook wants of each target, narrowed by `--limit`."""

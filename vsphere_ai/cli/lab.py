@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli import lab_defects, lab_faults
 from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
@@ -69,7 +70,10 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) 
                 f"a lab with another scenario ({running.scenario}) is running", "stop it with: vsphere-ai lab down"
             )
         if faults is not None:
-            raise UsageError("a lab is running already", f"change its faults with: vsphere-ai lab faults set {faults}")
+            raise UsageError(
+                "a lab is running already",
+                f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
+            )
         click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
         return
     if scenario is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 from vsphere_ai.cli.colour import colour
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import FILE, estate_options, format_option, full_option, login_option, width
+from vsphere_ai.model.name_ranges import shell_word
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -51,13 +51,13 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         return result.exit_code
     if output:
         app.save_plan(result, output)
-        click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
+        click.echo(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}", err=True)
     elif result.plan.steps and form == "text":
-        click.echo(f"Apply it with: vsphere-ai apply {_as_given(estate)}{playbook}", err=True)
+        click.echo(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}", err=True)
     return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
 
 
 def _as_given(estate: EstateRequest) -> str:
     """Return the shared options as they were typed, to be put before a playbook."""
     given = (("-i", estate.inventory), ("--vcenter", estate.vcenter), ("--limit", estate.limit))
-    return "".join(f"{option} {shlex.quote(str(value))} " for option, value in given if value)
+    return "".join(f"{option} {shell_word(str(value))} " for option, value in given if value)

@@ -12,6 +12,7 @@ from vsphere_ai.connect.probing import Prober
 from vsphere_ai.errors import Denied
 from vsphere_ai.language.inventory import SshSettings
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.planner import Login, Plan
 from vsphere_ai.planning.ssh_needs import Need, needs, no_section, service_problems, stays_stopped
@@ -88,7 +89,7 @@ def _key_problems(host: Target, settings: SshSettings) -> Iterator[Problem]:
     if not known:
         at = address if port == 22 else f"[{address}]:{port}"
         message = f"its SSH host key is not known: {settings.known_hosts} has none for {at}"
-        yield Problem(host, "ssh.host-key", message, f"vsphere-ai trust host {host.name}")
+        yield Problem(host, "ssh.host-key", message, f"vsphere-ai trust host {shell_word(host.name)}")
 
 
 def _is_proved(host: Facts) -> bool:

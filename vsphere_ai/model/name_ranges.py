@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
@@ -52,6 +53,19 @@ def is_hostile(name: str) -> bool:
 def quoted(name: str) -> str:
     """Return a name whole and unmistakable: as it is, or as a JSON string where that could be misread."""
     return escaped(json.dumps(name, ensure_ascii=False)) if is_hostile(name) else name
+
+
+def shell_word(name: str) -> str:
+    """Return a name as a shell takes it, for the hints that name a command; a control character as an escape."""
+    if safe(name) == name:
+        return shlex.quote(name)
+    inner = "".join(c if safe(c) == c and c not in "\\'" else _ansi(c) for c in name)
+    return f"$'{inner}'"
+
+
+def _ansi(character: str) -> str:
+    """Return a character as the quotes ``$'…'`` of bash, zsh and ksh write it: byte by byte."""
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _order(term: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
 from vsphere_ai.model.facts import Estate, Facts, grouped
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 from vsphere_ai.sets.adoption import faults_of
@@ -152,7 +153,7 @@ def _with_faults(member: Member, facts: Facts) -> Member:
     if MARKED not in facts.properties or mark_of(facts) is not None or member.adopting:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
-    remedy = f"write its mark again: vsphere-ai adopt PLAYBOOK {member.name}; or remove the VM by hand"
+    remedy = f"write its mark again: vsphere-ai adopt PLAYBOOK {shell_word(member.name)}; or remove the VM by hand"
     fault = Fault("mark-lost", message, remedy)
     return replace(member, faults=(*member.faults, fault))
 
@@ -164,7 +165,7 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     other = same[0]
     copied = has_copied_mark(other) if MARKED in other.properties else False
     words = "a clone of one, with a copied mark" if copied else "not one of the set"
-    adopt = "" if copied else f", adopt it with: vsphere-ai adopt PLAYBOOK {member.name}"
+    adopt = "" if copied else f", adopt it with: vsphere-ai adopt PLAYBOOK {shell_word(member.name)}"
     help_ = f"wait, if a clone of it is under way; else rename that VM, choose another range{adopt}"
     fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
     return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))

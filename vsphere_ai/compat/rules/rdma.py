@@ -15,6 +15,7 @@ from vsphere_ai.fabric.path import path_links
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.versions import dotted, numbers
 
 MINIMUM_SWITCH = (6, 5, 0)
@@ -271,7 +272,7 @@ def vm_rdma_path(case: Case) -> Finding | None:
     seen = [(f"{way} on {host.name}: {link.name}", link.seen) for way, link in faults or ways[-1:]]
     if faults:
         said = "; ".join(f"{way}: broken at {link.name} ({link.seen})" for way, link in faults)
-        help = f"vsphere-ai rdma trace {case.facts.name} shows the fix"
+        help = f"vsphere-ai rdma trace {shell_word(case.facts.name)} shows the fix"
         return case.warned(f"TCP instead of RoCE from {host.name}: {said}", *seen, help=help)
     if hidden:
         return case.unknown("; ".join(hidden))
