@@ -21,6 +21,7 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.benchmarks.crossover import Answer as Verdict
 from vsphere_ai.benchmarks.crossover import Crossover
 from vsphere_ai.benchmarks.trials import Judge, Trial
@@ -128,7 +129,7 @@ class _Work:
         plan = with_privileges(self._session, plan_of(estate, self._title, choice.moves, choice.problems), estate)
         if choice.why:
             self._emit(Remark("crossover.host", choice.why))
-        proposal = Proposal(plan, digest(plan), request.yes)
+        proposal = Proposal(plan, digest(plan), surroundings(self._session, plan), request.yes)
         confirm = (lambda _: False) if options.dry_run else request.confirm
         if options.dry_run:
             proposal = replace(proposal, confirmed=False)
