@@ -80,6 +80,7 @@ LATER = (
     "language.inventory_guests",
     "cli.lab_defects",
     "app.assess",
+    "app.health_record",
     "app.accept",
     "report.launch_text",
     "report.calculate_text",

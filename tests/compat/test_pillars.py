@@ -7,12 +7,19 @@ import pytest
 
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
-from vsphere_ai.model.assessment import PILLARS, Assessed, Attestation, Measured, Records
+from vsphere_ai.model.assessment import PILLARS, Assessed, Attestation, Checked, Measured, Records
 from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.planning.observing import observe
+from vsphere_ai.resources import kinds
 
 TODAY = date(2026, 11, 23)
 ESX, ESX2 = "HostSystem:host-1", "HostSystem:host-2"
 VM, VM2 = "VirtualMachine:vm-1", "VirtualMachine:vm-2"
+WINDOW = (
+    {"key": "pciPassthru.use64bitMMIO", "value": "TRUE"},
+    {"key": "pciPassthru.64bitMMIOSizeGB", "value": "128"},
+)
+POOL = "ResourcePool:resgroup-1"
 CLUSTER, GROUP, STORE = (
     "ClusterComputeResource:domain-c1",
     "DistributedVirtualPortgroup:dvportgroup-1",
@@ -29,8 +36,24 @@ LOADS = "    vGPU ID : 1\n        VM Name : train-01\n        Utilization\n     
 
 def mark(index, uuid):
     settings = Mark("train", index, uuid).settings()
-    own = tuple({"key": k, "value": v} for k, v in settings.items())
+    own = (*({"key": k, "value": v} for k, v in settings.items()), *WINDOW)
     return {"config.extraConfig": own, "config.instanceUuid": uuid}
+
+
+SUMMARY = {"name": "shared", "multipleHostAccess": True, "type": "vsan", "capacity": 100, "freeSpace": 50}
+
+
+def controller(name):
+    return {"_typeName": name, "key": 1000}
+
+
+def pool(limit=-1, reservation=0):
+    return {"memoryAllocation": {"limit": limit, "reservation": reservation}}
+
+
+def store(**changed):
+    info = {"info": {"vmfs": {"ssd": changed.pop("ssd")}}} if "ssd" in changed else {}
+    return {STORE: {"summary": SUMMARY | changed} | info}
 
 
 def service(running=False, policy="off", key="TSM-SSH"):
@@ -65,8 +88,11 @@ def healthy(world):
     }  # fmt: skip
     nic = {"_typeName": "VirtualVmxnet3", "macAddress": "00:50:56:00:00:01", "connectable": {"connected": True},
            "deviceInfo": {"label": "Network adapter 1"}}  # fmt: skip
+    disk = {"_typeName": "VirtualDisk", "key": 2000, "controllerKey": 1000, "backing": None}
+    own = (d for d in world.vm_properties["config.hardware.device"] if d["_typeName"] != "VirtualDisk")
     vm = world.vm_properties | {
-        "config.hardware.device": (*world.vm_properties["config.hardware.device"], nic),
+        "config.hardware.device": (controller("ParaVirtualSCSIController"), disk, *own, nic),
+        "resourcePool": POOL,
         "config.hardware.numCPU": 16,
         "config.hardware.memoryMB": 128 * 1024,
         "config.latencySensitivity": {"level": "normal"},
@@ -82,7 +108,8 @@ def healthy(world):
         CLUSTER: {"name": "gpu-a", "configurationEx": config},
         GROUP: {"key": "dvportgroup-1", "config.defaultPortConfig": {"securityPolicy": OFF,
                 "uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": ("up",)}}}},
-        STORE: {"name": "shared", "summary": {"name": "shared", "multipleHostAccess": True}},
+        STORE: {"name": "shared", "summary": SUMMARY},
+        POOL: {"name": "research", "parent": "ResourcePool:resgroup-0", "owner": CLUSTER, "config": pool(limit=524288)},
     }  # fmt: skip
 
 
@@ -94,15 +121,26 @@ RECORDS = Records(
     spare={CLUSTER: ""},
     drift=(),
     measured={"train": Measured(TODAY - timedelta(3), "all_reduce", 180.0, 185.0)},
+    checked={"train-01": Checked(TODAY), "train-02": Checked(TODAY - timedelta(7))},
     attestations={r: Attestation(r, "yes", "ops", TODAY, TODAY + timedelta(90)) for r in QUESTIONS},
 )
+
+
+def with_keys(devices):
+    """The devices as vSphere shows them: each has a key."""
+    if not isinstance(devices, tuple):
+        return {"config.hardware.device": devices}
+    return {"config.hardware.device": tuple({"key": 4000 + n} | d for n, d in enumerate(devices))}
 
 
 def assessed(world, changes=None, records=RECORDS, on=(VM, VM2), **planned):
     objects = healthy(world)
     for ref, properties in (changes or {}).items():
         objects[ref] = objects.get(ref, {}) | properties
+    for ref in (VM, VM2):
+        objects[ref] |= with_keys(objects[ref]["config.hardware.device"])
     view = world.view(objects, **planned)
+    view = replace(view, states=observe(view.estate, kinds()))
     return assessment.assess(assessment.farm_of(view, records, frozenset(on)))
 
 
@@ -149,6 +187,25 @@ def hopper(driver):
 
 
 UVM_ON = ({"key": "pciPassthru0.cfg.enable_uvm", "value": "1"},)
+
+
+def shared_pool(**config):
+    """The pool of two sets: one VM each."""
+    other = Mark("other", 1, "u-2").settings().items()
+    marked = tuple({"key": k, "value": v} for k, v in other)
+    return {POOL: {"config": pool(**config)}, VM2: {"config.extraConfig": (*marked, *WINDOW)}}
+
+
+def window(**changed):
+    kept = {o["key"].partition(".")[2]: o["value"] for o in WINDOW} | changed
+    mine = tuple({"key": f"pciPassthru.{k}", "value": v} for k, v in kept.items())
+    own = tuple(o for o in mark(1, "u-1")["config.extraConfig"] if o not in WINDOW)
+    return {"config.extraConfig": (*own, *mine)}
+
+
+HIGH = {"level": "high"}
+DEVICES = ("VirtualPCIPassthrough", "VirtualVmxnet3Vrdma")
+PVSCSI = ("ParaVirtualSCSIController",)
 NEVER = {"restartPriority": "disabled"}
 OLD = {"version": "6.7.0", "build": "1"}
 ONE_NIC = {"config.network.vswitch": ({"name": "vSwitch0", "pnic": ("vmnic0",)},)}
@@ -182,7 +239,26 @@ CHANGES = [
     ("reliability.snapshots", {VM: snapshot(2)}, "warn"),
     ("reliability.snapshots", {VM: snapshot(8)}, "fail"),
     ("reliability.management-network", {ESX: ONE_NIC}, "warn"),
-    ("reliability.shared-storage", {STORE: {"summary": {"name": "local", "multipleHostAccess": False}}}, "warn"),
+    ("reliability.shared-storage", store(multipleHostAccess=False), "warn"),
+    ("reliability.datastore-space", store(freeSpace=25), "warn"),
+    ("reliability.datastore-space", store(freeSpace=15), "fail"),
+    ("reliability.datastore-space", store(freeSpace=None), "unknown"),
+    ("cost.storage-class", store(type="VMFS", ssd=False), "warn"),
+    ("cost.storage-class", store(type="VMFS", ssd=True), "pass"),
+    ("cost.storage-class", store(type="VMFS"), "unknown"),
+    ("cost.storage-class", store(type="NFS41"), "unknown"),
+    ("cost.orphans", {VM: {"runtime.connectionState": "orphaned"}}, "fail"),
+    ("cost.reservations", {VM: {"config.cpuAllocation.reservation": 4000}}, "warn"),
+    ("cost.reservations", {VM: {"config.cpuAllocation.reservation": 4000, "config.latencySensitivity": HIGH}}, "pass"),
+    ("cost.reservations", lambda w: {VM2: device(w, without=DEVICES)}, "warn"),
+    ("security.pool-limits", shared_pool(limit=-1), "warn"),
+    ("security.pool-limits", shared_pool(limit=-1, reservation=65536), "pass"),
+    ("security.pool-limits", {POOL: {"config": pool(limit=65536)}}, "fail"),
+    ("performance.disk-controller", lambda w: {VM: device(w, controller("VirtualLsiLogicController"), without=PVSCSI)},
+     "warn"),
+    ("performance.mmio-size", {VM: window(use64bitMMIO="FALSE")}, "fail"),
+    ("performance.mmio-size", {VM: window(**{"64bitMMIOSizeGB": "64"})}, "fail"),
+    ("performance.mmio-size", lambda w: {VM: device(w, w.vgpu)}, "fail"),
     ("security.ssh-off", {ESX: services(service(running=True))}, "warn"),
     ("security.ssh-off", {ESX: services(service(policy="on"))}, "warn"),
     ("security.shell-off", {ESX: services(service(running=True, key="TSM"))}, "warn"),
@@ -235,6 +311,10 @@ RECORDED = [
     ("operations.benchmark-recent", {"measured": {"train": OUTDATED}}, "warn"),
     ("operations.benchmark-recent", {"measured": {}}, "unknown"),
     ("performance.bus-bandwidth", {"measured": {"train": Measured(TODAY, "all_reduce", 150, 185)}}, "fail"),
+    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY, (31,))}}, "warn"),
+    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY, (31, 79), (79,))}}, "fail"),
+    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY - timedelta(8))}}, "unknown"),
+    ("performance.gpu-errors", {"checked": {}}, "unknown"),
     ("performance.bus-bandwidth", {"measured": {"train": Measured(TODAY, "all_reduce", 150)}}, "unknown"),
 ]  # fmt: skip
 

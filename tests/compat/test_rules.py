@@ -91,7 +91,7 @@ TABLE = [
     ("vcenter.newest", {"version": "7.0.1"}, {}, "fail", "esx01"),
     ("vcenter.newest", {"version": "x"}, {}, "unknown", "'x'"),
     ("esxi.version", {}, {}, "pass", "7.0 U2a (7.0.2 build 17867351)"),
-    ("esxi.version", product("7.0.2", "99"), {}, "pass", "unlisted build 99 of 7.0.2"),
+    ("esxi.version", product("7.0.2", "99"), {}, "pass", "unlisted build 99"),
     ("esxi.version", product("8.0.10", "odd"), {}, "pass", "unlisted"),
     ("esxi.version", product("9.0.0.0", "24755229"), {}, "pass", "9.0.0.0"),
     ("esxi.version", product("7.0.1", "19324898"), {}, "fail", "7.0 U1e"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai.app.benchmark_history import newest
 from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.health_record import last_checks
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_everything, read_for
 from vsphere_ai.app.references import load
@@ -134,6 +135,7 @@ def _records(session: Session, answers: Mapping[str, Attestation]) -> Records:
         options=_options(session),
         attestations=answers,
         measured=newest(session.vcenter.about.instance),
+        checked=last_checks(session.vcenter.about.instance),
     )
 
 

@@ -51,13 +51,14 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
     """
     from vsphere_ai import app
+    from vsphere_ai.model.text import counted
     from vsphere_ai.report.assessment_text import assessment_document, assessment_markdown, assessment_text
     from vsphere_ai.report.json_text import json_text
 
     result = app.assess(app.AssessRequest(playbook, attest, estate), show_event)
     about = f"vCenter {result.about.name} {result.about.version}"
     about += f", as {result.playbook} makes it" if result.playbook else ""
-    what = f"{about}: {len(result.hosts)} hosts with GPUs, {len(result.vms)} training VMs"
+    what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
     if form == "json":
         found = assessment_document(result.found)
         click.echo(json_text(vcenter=result.about, hosts=result.hosts, vms=result.vms, assessment=found))

@@ -63,13 +63,22 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """The last check of a VM's health: when, the XIDs of its GPUs that were kept, and the fatal ones among them."""
+
+    taken: date
+    xids: tuple[int, ...] = ()
+    fatal: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Records:
     """What is known besides the estate. None, or an absent key: not known.
 
     `ssh_login`: how the inventory logs in to hosts; `surplus`: privileges the account has and the tool never uses;
     `options`: settings of vCenter; `spare`: cluster (reference) -> why its vGPU VMs would not restart after the loss
     of a host, empty where all would; `drift`: what differs from the playbook; `anti_affinity`: sets whose playbook
-    asks for it; `measured`: newest benchmark by set.
+    asks for it; `measured`: newest benchmark by set; `checked`: last check of health by VM (name).
     """
 
     today: date
@@ -80,4 +89,5 @@ class Records:
     drift: tuple[str, ...] | None = None
     anti_affinity: frozenset[str] = frozenset()
     measured: Mapping[str, Measured] = field(default_factory=dict)
+    checked: Mapping[str, Checked] = field(default_factory=dict)
     attestations: Mapping[str, Attestation] = field(default_factory=dict)

@@ -21,6 +21,7 @@ QUESTIONS = {
     "security.rate-limits": ("Limits of requests", "Are quotas and rate limits set where models are served?"),
     "security.vulnerability-scans": ("Vulnerability scans", "Are images and hosts scanned for vulnerabilities?"),
     "cost.idle-policy": ("Rule for idle VMs", "Is there a rule that ends idle training VMs?"),
+    "cost.orphan-disks": ("Disks without a VM", "Are datastores searched for disks that no VM uses?"),
     "cost.allocation-review": ("Review of allocation", "Is the allocation of GPUs to teams reviewed regularly?"),
     "operations.checkpoints": ("Checkpoints", "Do jobs write checkpoints at an interval that was worked out?"),
     "operations.restore-drill": ("Restore drill", "Was going on from a checkpoint tried in the last year?"),

@@ -175,6 +175,18 @@ class Case:
             raise Unreadable(path, why_absent(facts, path))
         return value
 
+    def facts_of(self, ref: str) -> Facts:
+        """Return what was read of another object; raise `Unreadable` where it was not read."""
+        facts = self.farm.view.estate.get(ref)
+        if facts is None:
+            raise Unreadable(ref, "the object was not read")
+        return facts
+
+    def pool_owner(self, vm: str) -> str:
+        """Return the cluster or host that owns the resource pool of a VM; empty where that is not known."""
+        pool = self.farm.view.estate.get(str(self.farm.view.facts(vm).get("resourcePool")))
+        return str(pool.get("owner") or "") if pool else ""
+
     def planned(self, path: str) -> Planned | None:
         """Return what a plan makes of a property of the host or VM."""
         return planned_value(self.farm.view, self.ref, path)

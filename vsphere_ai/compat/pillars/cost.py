@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.pillars.base import Case, has_gpu, host_rule, vm_rule
+from vsphere_ai.compat.pillars.base import Case, has_adapter, has_gpu, host_rule, vm_rule
 from vsphere_ai.gpu.devices import found_gpus, is_whole
 from vsphere_ai.model.assessment import Assessed
 from vsphere_ai.model.text import counted
 
+MEMORY_LOCKED, CPU_RESERVED = "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation"
+LATENCY = "config.latencySensitivity"
 IDLE_REMEDY = "destroy the set, or power its VMs off, when no team uses it"
 
 
@@ -28,7 +30,7 @@ def gpus_assigned(case: Case) -> Assessed | None:
     if users:
         return case.passed(f"{counted(len(users), 'VM')} with GPUs run there", seen)
     return case.warned(
-        f"no VM uses its {counted(len(gpus), 'GPU')}", seen, remedy="vsphere-ai capacity shows what fits"
+        f"{counted(len(gpus), 'GPU')} that no VM uses", seen, remedy="vsphere-ai capacity shows what fits"
     )
 
 
@@ -73,7 +75,7 @@ def unused_nics(case: Case) -> Assessed | None:
     names = ", ".join(str((d.get("deviceInfo") or {}).get("label") or d.get("macAddress")) for d in idle)
     if idle:
         return case.warned(f"not connected: {names}", ("connectable.connected", False), remedy="connect or remove them")
-    return case.passed(f"{len(nics)} NICs, all connected", ("connectable.connected", True))
+    return case.passed(f"{counted(len(nics), 'NIC')}, none unconnected", ("connectable.connected", True))
 
 
 @vm_rule(
@@ -90,8 +92,48 @@ def powered_off(case: Case) -> Assessed | None:
     state = case.need("runtime.powerState")
     if state == "poweredOn":
         return case.passed("it is on", ("runtime.powerState", state))
-    message = "it is off and has whole devices of a host"
+    message = "off, with whole devices of a host"
     return case.warned(message, ("runtime.powerState", state), remedy="remove the devices, or power it on")
+
+
+@vm_rule(
+    "cost.reservations",
+    "No reservation without need",
+    source="vSphere Resource Management 7.0, Resource Allocation Reservation; Performance Best Practices 7.0",
+    verdicts={
+        "pass": "what is reserved is needed",
+        "warn": "CPU or memory is reserved, and nothing of the VM needs it",
+    },
+    reads={"VirtualMachine": (MEMORY_LOCKED, CPU_RESERVED, LATENCY, "config.hardware.device")},
+)
+def reservations(case: Case) -> Assessed | None:
+    """A VM reserves all memory for a GPU, a whole device or RDMA, and CPU for high latency sensitivity, else neither.
+
+    What is reserved cannot be given to another VM, also while it is idle.
+    """
+    case.need("config.hardware.device")
+    vm, facts = case.farm.targets[case.ref], case.facts
+    strict = (case.need(LATENCY) or {}).get("level") == "high"
+    needs_memory = strict or has_gpu(case.farm.view, vm) or has_adapter(case.farm.view, vm)
+    locked, mhz = bool(facts.get(MEMORY_LOCKED)), facts.get(CPU_RESERVED) or 0
+    seen = (MEMORY_LOCKED, locked), (CPU_RESERVED, f"{mhz} MHz"), (LATENCY, "high" if strict else "not high")
+    idle = [*(["all memory"] if locked and not needs_memory else []), *([f"{mhz} MHz"] if mhz and not strict else [])]
+    if idle:
+        remedy = "tuning: {cpu_reservation: none}" if mhz and not strict else "take the memory reservation away"
+        return case.warned(f"{' and '.join(idle)} reserved without need", *seen, remedy=remedy)
+    return case.passed("nothing is reserved without need", *seen)
+
+
+@vm_rule(
+    "cost.orphans",
+    "VMs with their files",
+    source="vSphere Web Services API reference, VirtualMachineConnectionState",
+    verdicts={"pass": "connected", "fail": "orphaned, invalid or inaccessible: it does nothing and keeps its disks"},
+    uses=("vm.connected",),
+)
+def orphans(case: Case) -> Assessed | None:
+    """No training VM is left without its host or its files. Disks that belong to no VM are asked about."""
+    return case.reported()
 
 
 def _loads(text: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vsphere_ai.compat.pillars.base import Case, farm_rule, host_rule, set_rule, vm_rule
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.text import counted
 
 MOST_DAYS = 30
 """Days after which a benchmark says little about the farm; NVIDIA advises one every 3 to 4 weeks."""
@@ -30,7 +31,9 @@ def drift(case: Case) -> Assessed | None:
         return case.passed("nothing differs from the playbook", ("plan", "empty"))
     first = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
     return case.warned(
-        f"{len(found)} settings differ: {first}", ("plan", len(found)), remedy="vsphere-ai apply PLAYBOOK"
+        f"{counted(len(found), 'setting')} {'differs' if len(found) == 1 else 'differ'}: {first}",
+        ("plan", len(found)),
+        remedy="vsphere-ai apply PLAYBOOK",
     )
 
 
@@ -59,11 +62,13 @@ def numa_fit(case: Case) -> Assessed | None:
     seen = ("hardware.numaInfo", f"{nodes} nodes of {per_node} cores and {node_mb // 1024} GB")
     mine = ("config.hardware", f"{cpus} vCPUs and {size // 1024} GB")
     if needed <= 1:
-        return case.passed("it fits into one NUMA node", seen, mine)
+        return case.passed("fits into one NUMA node", seen, mine)
     if needed <= nodes and cpus % needed == 0:
-        return case.passed(f"it divides evenly among {needed} NUMA nodes", seen, mine)
+        return case.passed(f"divides evenly among {needed} NUMA nodes", seen, mine)
     remedy = f"take at most {per_node} vCPUs and {node_mb // 1024} GB, or a multiple for several nodes"
-    return case.warned("its vCPUs do not divide evenly among the NUMA nodes it needs", seen, mine, remedy=remedy)
+    return case.warned(
+        "vCPUs that do not divide evenly among the NUMA nodes that are needed", seen, mine, remedy=remedy
+    )
 
 
 @host_rule(
@@ -121,4 +126,4 @@ def benchmark_recent(case: Case) -> Assessed | None:
     seen = (found.name, found.taken.isoformat())
     if days > MOST_DAYS:
         return case.warned(f"the newest benchmark is {days} days old", seen, remedy="vsphere-ai bench nccl PLAYBOOK")
-    return case.passed(f"measured {days} days ago", seen)
+    return case.passed(f"measured {counted(days, 'day')} ago", seen)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.pillars.base import Case, has_adapter, host_rule, set_rule, vm_rule
+from vsphere_ai.compat.pillars.base import Case, has_adapter, has_gpu, host_rule, set_rule, vm_rule
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
+from vsphere_ai.gpu.vgpu import mmio_size_gb
+from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.assessment import Assessed
-from vsphere_ai.model.vm_sets import settings_of
+from vsphere_ai.model.text import counted
+from vsphere_ai.model.vm_sets import member_of, settings_of
+from vsphere_ai.resources.mixins import device_states
 
 LEAST_OF_BASELINE = 0.9
 LATENCY = "config.latencySensitivity"
+LAST_CHECK = 7
+"""Days for which the state folder keeps XIDs; what was checked before says nothing of today."""
 
 
 @vm_rule(
@@ -22,11 +28,11 @@ def rdma_nic(case: Case) -> Assessed | None:
     """A VM that trains together with others has an adapter for RDMA."""
     case.need("config.hardware.device")
     if has_adapter(case.farm.view, case.farm.targets[case.ref]):
-        return case.passed("it has an adapter for RDMA", ("config.hardware.device", "RDMA"))
+        return case.passed("an adapter for RDMA", ("config.hardware.device", "RDMA"))
     if case.ref not in case.farm.together:
         return None
     remedy = "nics: [{type: pvrdma, port_group: RDMA PORT GROUP, role: rdma}]"
-    return case.warned("it has no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
+    return case.warned("no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
 
 
 @vm_rule(
@@ -149,7 +155,7 @@ def cpu_overcommit(case: Case) -> Assessed | None:
     known = [estate[v.ref].get("config.hardware.numCPU") for v in on]
     threads = int(case.need("summary.hardware.numCpuThreads"))
     if None in known:
-        return case.unknown(f"the vCPUs of {known.count(None)} VMs on the host were not read")
+        return case.unknown(f"the vCPUs of {counted(known.count(None), 'VM')} on the host were not read")
     cpus = sum(map(int, known))
     seen = ("config.hardware.numCPU", cpus), ("summary.hardware.numCpuThreads", threads)
     if cpus > threads:
@@ -191,6 +197,63 @@ def hot_add(case: Case) -> Assessed | None:
 def hardware_version(case: Case) -> Assessed | None:
     """The virtual hardware is new enough for GPUs and RDMA adapters."""
     return case.reported()
+
+
+@vm_rule(
+    "performance.mmio-size",
+    "Room for GPU memory in addresses",
+    source="VMware, How to enable large-BAR GPUs; NVIDIA Virtual GPU Software Documentation, ESXi",
+    verdicts={"pass": "the 64-bit MMIO window takes all GPUs of the VM", "fail": "it is off or too small"},
+    reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
+)
+def mmio_size(case: Case) -> Assessed | None:
+    """The 64-bit MMIO window of a VM takes the memory of all its GPUs; else the VM does not start, or lacks a GPU."""
+    case.need("config.hardware.device")
+    vm, view = case.farm.targets[case.ref], case.farm.view
+    states = [state for _, state in device_states(view, case.ref)]
+    memory = sum(state.gpu_memory_gb(vm, view) for state in states)
+    if not memory:
+        return None
+    keys, planned = settings_of(case.facts), [vars(state) for state in states]
+    on = str(keys.get(MMIO_KEY, "")).lower() == "true" or any(p.get("mmio_64bit") for p in planned)
+    shown = str(keys.get(MMIO_SIZE_KEY, ""))
+    size = max([int(shown) if shown.isdigit() else 0, *(p.get("mmio_size_gb") or 0 for p in planned)])
+    need = mmio_size_gb(memory)
+    seen = (MMIO_KEY, on), (MMIO_SIZE_KEY, size), ("memory of all GPUs", f"{memory} GB")
+    if on and size >= need:
+        return case.passed(f"a window of {size} GB for {memory} GB of GPU memory", *seen)
+    what = f"a window of {size} GB" if on else "no 64-bit window"
+    remedy = "apply the play of its GPUs (vgpu, pci_devices) again: it sets the window"
+    return case.failed(f"{what} for {memory} GB of GPU memory, which needs {need} GB", *seen, remedy=remedy)
+
+
+@vm_rule(
+    "performance.gpu-errors",
+    "No errors of GPUs",
+    source="NVIDIA, XID Errors, catalogue; Azure Well-Architected Framework, health of nodes",
+    verdicts={
+        "pass": f"the last check of health, of the last {LAST_CHECK} days, saw no XID",
+        "warn": "XIDs that a program may cause",
+        "fail": "an XID after which the GPU does not go on",
+        "unknown": f"health was not checked in the last {LAST_CHECK} days",
+    },
+)
+def gpu_errors(case: Case) -> Assessed | None:
+    """The driver reported no error of the VM's GPUs, as the last check of `health` on this machine has kept it."""
+    made = member_of(case.farm.view.estate, case.ref)
+    if not has_gpu(case.farm.view, case.farm.targets[case.ref]) or (made and not made.exists):
+        return None
+    found, remedy = case.records.checked.get(case.name), f"vsphere-ai health {case.name}"
+    if found is None or (case.records.today - found.taken).days > LAST_CHECK:
+        return case.unknown(
+            f"health was not checked in the last {LAST_CHECK} days", remedy="vsphere-ai health PLAYBOOK"
+        )
+    seen = ("vsphere-ai health", found.taken.isoformat()), ("XIDs", ", ".join(map(str, found.xids)) or "none")
+    if found.fatal:
+        return case.failed(f"fatal XID {', '.join(map(str, found.fatal))}", *seen, remedy=remedy)
+    if found.xids:
+        return case.warned(f"XID {', '.join(map(str, found.xids))}", *seen, remedy=remedy)
+    return case.passed(f"no XID on {found.taken.isoformat()}", *seen)
 
 
 @vm_rule(

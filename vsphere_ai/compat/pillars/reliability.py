@@ -12,6 +12,7 @@ from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.fabric import dvs
 from vsphere_ai.model.assessment import Assessed
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of
 
 CONFIG = "configurationEx"
@@ -96,7 +97,7 @@ def spare_host(case: Case) -> Assessed | None:
     reads=CLUSTERS,
 )
 def high_availability(case: Case) -> Assessed | None:
-    """VSphere HA starts the VMs of a host that fails on other hosts."""
+    """The cluster has vSphere HA, which starts the VMs of a host that fails on other hosts."""
     if not case.farm.vms_in(case.ref):
         return None
     das = case.need(CONFIG).get("dasConfig") or {}
@@ -127,8 +128,8 @@ def restart_priority(case: Case) -> Assessed | None:
     level = usual if level == "clusterRestartPriority" else level
     seen = ("configurationEx.dasVmConfig.restartPriority", level)
     if level == "disabled":
-        return case.failed("vSphere HA does not restart it", seen, remedy="set its restart priority in vSphere HA")
-    return case.passed(f"vSphere HA restarts it ({level})", seen)
+        return case.failed("not restarted by vSphere HA", seen, remedy="set the restart priority in vSphere HA")
+    return case.passed(f"restarted by vSphere HA ({level})", seen)
 
 
 @host_rule(
@@ -144,9 +145,9 @@ def alarms(case: Case) -> Assessed | None:
     red = [a for a in found if a.get("overallStatus") == "red" and not a.get("acknowledged")]
     seen = ("triggeredAlarmState", ", ".join(sorted(str(a.get("overallStatus")) for a in found)) or "none")
     if red:
-        return case.failed(f"{len(red)} red alarms", seen, remedy="look at them in the vSphere Client")
+        return case.failed(counted(len(red), "red alarm"), seen, remedy="look at them in the vSphere Client")
     if found:
-        return case.warned(f"{len(found)} alarms are yellow or acknowledged", seen)
+        return case.warned(f"{counted(len(found), 'alarm')}, yellow or acknowledged", seen)
     return case.passed("no alarm is triggered", seen)
 
 
@@ -233,7 +234,7 @@ def shared_storage(case: Case) -> Assessed | None:
     seen = ("datastore.summary.multipleHostAccess", not single)
     if single:
         return case.warned(f"only one host reaches {', '.join(single)}", seen, remedy="vm_set: {datastore: SHARED}")
-    return case.passed("its datastores are shared", seen)
+    return case.passed("on shared datastores", seen)
 
 
 def _build(product: Mapping[str, Any]) -> str:

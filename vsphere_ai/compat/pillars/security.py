@@ -168,7 +168,7 @@ def account(case: Case) -> Assessed | None:
     },
 )
 def events_kept(case: Case) -> Assessed | None:
-    """VCenter keeps events for at least 30 days: who changed what is asked weeks later."""
+    """Events of vCenter are kept for at least 30 days: who changed what is asked weeks later."""
     days, on = case.records.options.get(MAX_AGE), case.records.options.get(MAX_AGE_ON, "true")
     if on.lower() == "false":
         return case.passed("events are kept without a limit", (MAX_AGE_ON, on))
@@ -204,6 +204,44 @@ def port_group_policy(case: Case) -> Assessed | None:
     remedy = "reject them in the port group's security policy, where no macvlan pods run on its VMs"
     worst = case.failed if "allowPromiscuous" in on else case.warned
     return worst(message, seen, remedy=remedy)
+
+
+@vm_rule(
+    "security.pool-limits",
+    "Share of a tenant",
+    source="vSphere Resource Management 7.0, Managing Resource Pools; Azure Well-Architected Framework, quotas",
+    verdicts={
+        "pass": "the VM is in a resource pool with a limit or a reservation, or its cluster has VMs of one set only",
+        "warn": "several sets share a cluster, and nothing limits what one takes",
+        "fail": "the limit of the pool is smaller than the memory of the VM",
+    },
+    reads={
+        "VirtualMachine": ("resourcePool", "config.hardware.memoryMB"),
+        "ResourcePool": ("name", "parent", "owner", "config"),
+    },
+)
+def pool_limits(case: Case) -> Assessed | None:
+    """Where several sets of VMs share a cluster, each is in a resource pool with a limit or a reservation."""
+    ref = case.need("resourcePool")
+    config, name = case.need("config", ref), str(case.need("name", ref))
+    memory = config.get("memoryAllocation") or {}
+    limit, held = int(memory.get("limit") or -1), int(memory.get("reservation") or 0)
+    root = str(case.need("parent", ref)).startswith(("ClusterComputeResource:", "ComputeResource:"))
+    seen = (
+        ("resourcePool", name),
+        ("config.memoryAllocation.limit", limit),
+        ("config.memoryAllocation.reservation", held),
+    )
+    if 0 <= limit < int(case.need("config.hardware.memoryMB")):
+        return case.failed(f"the pool {name} has a limit of {limit} MB of memory", *seen, remedy="raise the limit")
+    if not root and (limit >= 0 or held):
+        return case.passed(f"in the pool {name}, with a share of its own", *seen)
+    owner = case.facts_of(ref).get("owner")
+    sets = {s for s, vms in case.farm.sets.items() if any(case.pool_owner(vm.ref) == owner for vm in vms)}
+    if len(sets) < 2:
+        return case.passed("no other set is in the cluster", *seen)
+    remedy = "vm_set: {resource_pool: A POOL WITH A LIMIT}"
+    return case.warned(f"{len(sets)} sets share the pool {name}, and none has a limit", *seen, remedy=remedy)
 
 
 @vm_rule(

@@ -36,7 +36,7 @@ def esxi_version(case: Case) -> Finding:
     if version is None:
         return case.unknown(f"the host states {text!r} as its version", *seen)
     name = build_name(version, build)
-    words = f"ESXi {name} ({text} build {build})" if name else f"ESXi {text}, unlisted build {build} of {text}"
+    words = f"ESXi {name} ({text} build {build})" if name else f"ESXi {text} (unlisted build {build})"
     if version < MINIMUM:
         help = "upgrade the host to ESXi 7.0 U2 or later"
         return case.failed(f"{words} is older than {dotted(MINIMUM)}", *seen, help=help)
