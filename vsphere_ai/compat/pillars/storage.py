@@ -10,12 +10,14 @@ from vsphere_ai.compat.pillars.base import Case, vm_rule
 from vsphere_ai.model.assessment import Assessed
 from vsphere_ai.model.vm_sets import member_of
 
+Summary = Mapping[str, Any]
+"""DatastoreSummary."""
 MOST_USED, FULL = 0.75, 0.85
 """Shares of a datastore in use at which vCenter's own alarm, Datastore usage on disk, is yellow and red."""
 CONTROLLERS: Mapping[str, str] = {"VirtualNVMEController": "NVMe", "ParaVirtualSCSIController": "VMware Paravirtual"}
 
 
-def _stores(case: Case) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _stores(case: Case) -> Iterator[tuple[str, Summary]]:
     """Yield reference and summary of the datastores of a VM, also of one that a playbook makes."""
     made = member_of(case.farm.view.estate, case.ref)
     if made and not made.exists:
