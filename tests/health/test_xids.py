@@ -1,6 +1,7 @@
 """XIDs: every known form of a line, the action of each with its source, and what repeats on one physical GPU."""
 
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from vsphere_ai.health import kernel_log
 from vsphere_ai.health.kernel_log import Event, events, normal, nvlink_code, unfamiliar
 from vsphere_ai.health.xid_rules import GpuEvent, judged
-from vsphere_ai.health.xids import LADDER, XIDS, known, recovery_action
+from vsphere_ai.health.xids import LADDER, RECOVERY_XID, known, read_table, recovery_action, table
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 XID_79 = "[  812.1] NVRM: Xid (PCI:0000:05:00): 79, pid=1234, name=python, GPU has fallen off the bus."
@@ -118,11 +119,38 @@ def test_the_table_has_the_actions_of_nvidias_catalogue():
         "inspect": {45, 48, 74, *range(144, 151)},
     }
     # 63 has no action of its own: the row is remapped, and the GPU goes on until its next reset
-    assert {a: {x.number for x in XIDS.values() if x.action == a} for a in by_action} == by_action
-    assert XIDS[64].others == {"aws": "isolate"}
-    assert XIDS[94].others == {"gcm": "isolate", "gpud": "none"}
+    assert {a: {x.number for x in table().xids.values() if x.action == a} for a in by_action} == by_action
+    assert table().xids[64].others == {"aws": "isolate"}
+    assert table().xids[94].others == {"gcm": "isolate", "gpud": "none"}
     assert known(999).action == "inspect"
-    assert {x.action for x in XIDS.values()} <= set(LADDER)
+    assert {x.action for x in table().xids.values()} <= set(LADDER)
+
+
+def test_each_entry_has_a_source_that_is_listed_and_of_use():
+    shipped = table()
+    used = {x.source for x in shipped.xids.values()} | {t for x in shipped.xids.values() for t in x.others}
+    used |= {each.source for each in shipped.recovery}
+    assert used <= set(shipped.sources)
+    assert all("/" in text for text in shipped.sources.values())
+    assert RECOVERY_XID not in shipped.xids, "it has no action of its own: its text says it"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("action: restart_host", "action: reboot"),
+        ("source: nvidia", "source: hearsay"),
+        ("{dcgm: isolate}", "{hearsay: isolate}"),
+        ("number: 31", "number: 13"),
+        ("number: 31", "number: '31'"),
+        ("number: 31", "code: 31"),
+    ],
+)
+def test_a_table_that_is_not_as_it_has_to_be_is_refused(change):
+    text = (resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8")
+    assert read_table(text) == table()
+    with pytest.raises(ValueError, match=r"."):
+        read_table(text.replace(*change))
 
 
 @pytest.mark.parametrize(

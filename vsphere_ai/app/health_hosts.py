@@ -2,53 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from vsphere_ai.app.health_place import ATS, place_of
 from vsphere_ai.app.nodes_facts import GRAPHICS, NodeState
-from vsphere_ai.health.answers import SMI, SmiGpu, gpus_in
+from vsphere_ai.gpu.listings import UnreadableOutput
+from vsphere_ai.gpu.live import RUNNING
+from vsphere_ai.gpu.running import RunningVgpu, parse_running
+from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, with_measures
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
 
 GPUS = Probe("health.gpus", SMI.argv)
+MORE = Probe("health.measures", MEASURES.argv)
 LOG = Probe("health.log", ("grep", "-h", "NVRM", "/var/log/vmkernel.log"))
-PROBES = (GPUS, LOG, ATS)
+EVENTS = Probe("health.events", ("grep", "-h", "vmnic.linkstate", "/var/log/vobd.log"))
+CLOCK = Probe("health.clock", ("esxcli", "system", "time", "get"))
+PROBES = (GPUS, MORE, LOG, EVENTS, CLOCK, RUNNING, ATS)
 
 
-def host_facts(node: Node, state: NodeState, estate: Estate) -> HostFacts:
-    """Return what is known of the host of a node; nothing of a VM without a host."""
-    host = next((estate[h.ref] for h in estate.hosts if h.name == node.host), None)
+def host_facts(node: Node, state: NodeState, estate: Estate, read: datetime) -> HostFacts:
+    """Return what is known of the host of a node; nothing of a VM without a host. `read`: when hosts were asked."""
+    host = _host(node, estate)
     if host is None:
         return HostFacts(failure="its host is not known")
-    gpus, failure = _gpus(host.probes.get(GPUS.name))
-    log = host.probes.get(LOG.name)
+    gpus, failure = _gpus(host.probes.get(GPUS.name), host.probes.get(MORE.name))
     nics = {str(p["device"]): p for p in host.get("config.network.pnic") or ()}
     return HostFacts(
         failure,
         gpus,
         dict(_tenants(node, host, estate)),
         next((gpu.driver for gpu in gpus.values()), ""),
-        tuple(log.stdout.splitlines()) if isinstance(log, Output) else (),
+        _lines(host.probes.get(LOG.name)),
         {name: speed for name, nic in nics.items() if (speed := _speed(nic.get("linkSpeed")))},
         {n: max(s) for n, nic in nics.items() if (s := [_speed(x) for x in nic.get("validLinkSpecification") or ()])},
         {name: switch.mtu for name, switch in state.switches.items() if switch.mtu is not None},
         {name: switch.others for name, switch in state.switches.items() if switch.others},
         state.settings,
         place_of(node, state, host),
+        _lines(host.probes.get(EVENTS.name)),
+        _unread(host.probes.get(LOG.name)),
+        _time(host.get("runtime.bootTime")),
+        _ahead(host.probes.get(CLOCK.name), read),
     )
 
 
-def _gpus(answer: Output | ProbeFailure | None) -> tuple[Mapping[str, SmiGpu], str]:
+def placed(node: Node, estate: Estate) -> Node:
+    """Return a node whose vGPUs have the physical GPUs that the host's nvidia-smi shows, where that is certain.
+
+    It is where all vGPUs of a type of the VM are on one GPU, or the VM has one of the type.
+    """
+    host = _host(node, estate)
+    own = [v for v in _running(host) if v.vm_name == node.vm] if host is not None else []
+    gpus = []
+    for gpu in node.gpus:
+        at = {v.pci for v in own if v.profile.removeprefix("nvidia_") == gpu.profile.removeprefix("nvidia_")}
+        gpus.append(replace(gpu, host_pci=at.pop()) if gpu.profile and not gpu.host_pci and len(at) == 1 else gpu)
+    return replace(node, gpus=tuple(gpus))
+
+
+def loads(node: Node, estate: Estate) -> tuple[int, ...]:
+    """Return the utilization, in percent, of the vGPUs of a node as its host shows it; nothing where it does not."""
+    host = _host(node, estate)
+    answer = host.probes.get(RUNNING.name) if host is not None else None
+    if not isinstance(answer, Output):
+        return ()
+    found, here = [], False
+    for line in answer.stdout.splitlines():
+        key, _, value = (part.strip() for part in line.partition(" : "))
+        if key == "VM Name":
+            here = value == node.vm
+        elif here and key == "Gpu" and (number := re.fullmatch(r"(\d+) %", value)):
+            found.append(int(number[1]))
+    return tuple(found)
+
+
+def _host(node: Node, estate: Estate) -> Facts | None:
+    return next((estate[h.ref] for h in estate.hosts if h.name == node.host), None)
+
+
+def _running(host: Facts) -> Sequence[RunningVgpu]:
+    answer = host.probes.get(RUNNING.name)
+    try:
+        return parse_running(answer.status, answer.stdout) if isinstance(answer, Output) else ()
+    except UnreadableOutput:
+        return ()
+
+
+def _unread(answer: Output | ProbeFailure | None) -> str:
+    """Return why a log could not be read; grep ends with 1 where no line has the word."""
+    if isinstance(answer, Output):
+        return f"the log of the host cannot be read: grep ended with {answer.status}" if answer.status > 1 else ""
+    return f"the log of the host cannot be read: {answer.reason}" if answer is not None else ""
+
+
+def _lines(answer: Output | ProbeFailure | None) -> tuple[str, ...]:
+    return tuple(answer.stdout.splitlines()) if isinstance(answer, Output) else ()
+
+
+def _time(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(str(value)).astimezone(UTC) if value else None
+    except ValueError:
+        return None
+
+
+def _ahead(answer: Output | ProbeFailure | None, read: datetime) -> float | None:
+    """Return how many seconds the clock of a host is ahead of this machine's."""
+    own = _time("".join(_lines(answer)).strip()) if isinstance(answer, Output) and not answer.status else None
+    return (own - read).total_seconds() if own is not None else None
+
+
+def _gpus(answer: Output | ProbeFailure | None, more: Output | ProbeFailure | None) -> tuple[Mapping[str, SmiGpu], str]:
     if not isinstance(answer, Output):
         return {}, answer.reason if answer is not None else "SSH is not set up for hosts"
     if answer.status:
         return {}, f"nvidia-smi ended with {answer.status}"
     try:
-        return {gpu.bus: gpu for gpu in gpus_in(answer.stdout)}, ""
+        gpus = tuple(gpus_in(answer.stdout))
     except ValueError:
         return {}, "the output of nvidia-smi is not as expected"
+    rows = measures_in(more.stdout) if isinstance(more, Output) and not more.status else {}
+    return {gpu.bus: gpu for gpu in with_measures(gpus, rows)}, ""
 
 
 def _tenants(node: Node, host: Facts, estate: Estate) -> Iterator[tuple[str, tuple[str, ...]]]:

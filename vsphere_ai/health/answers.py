@@ -52,6 +52,8 @@ GPU_FIELDS = (
     "pcie.link.width.current",
     "pcie.link.width.max",
 )
+MEASURED = ("index", "mig.mode.current", "utilization.gpu", "temperature.gpu", "power.limit", "clocks.max.sm")
+"""Fields of a second question: a driver that does not know one of them refuses all."""
 NO_DEVICES = 6
 """Exit code of nvidia-smi where the driver finds no GPU."""
 PACKAGES = ("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
@@ -64,9 +66,11 @@ _VERSIONS = (
 _SYSFS = (
     "/sys/class/infiniband/*/ports/*/counters/* /sys/class/infiniband/*/ports/*/hw_counters/* "
     "/sys/class/infiniband/*/ports/*/gid_attrs/types/* /sys/class/infiniband/*/ports/*/gids/* "
-    "/sys/class/net/*/carrier_changes"
+    "/sys/class/infiniband/*/ports/*/rate /sys/class/net/*/carrier_changes"
 )
+_RATE = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/rate:([\d.]+) Gb/sec.*")
 SMI = Asked("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
+MEASURES = Asked("gpu-measures", ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits"))
 PROCESSES = Asked("gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"))
 CUDA = Asked("cuda", ("nvidia-smi",))
 VERSIONS = Asked("packages", ("python3", "-c", _VERSIONS))
@@ -96,6 +100,9 @@ class SmiGpu:
     remap_failed: bool | None = None
     pcie: tuple[int | None, int | None, int | None, int | None] = (None, None, None, None)
     """Generation now and at most, lanes now and at most."""
+    mig: bool = False
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Values of `MEASURED` by their names: %, degrees Celsius, W, MHz; without those that are not shown."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,8 @@ class GuestFacts:
     counters: Mapping[str, int] = field(default_factory=dict)
     gid_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Types of the GIDs by ``device/port``, in the order of their indexes."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Speeds of RDMA ports in Gb/s by ``device/port``."""
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -164,8 +173,10 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
 
     none: tuple[()] = ()
     values: dict[str, str] = read(SYSFS, _pairs, {}, (0, 1, 2))  # grep says 2 where one of the patterns means no file
+    more = answers.get(MEASURES.name)
+    measures = measures_in(more.out) if more is not None and not more.failure and more.code == 0 else {}
     return GuestFacts(
-        gpus=read(SMI, lambda out: tuple(gpus_in(out)), none, (0, NO_DEVICES)),
+        gpus=with_measures(read(SMI, lambda out: tuple(gpus_in(out)), none, (0, NO_DEVICES)), measures),
         processes=read(PROCESSES, lambda out: tuple(_processes(out)), none, (0, NO_DEVICES)),
         cuda=read(CUDA, _cuda, "", (0, NO_DEVICES)),
         packages=read(VERSIONS, lambda out: {name: version for name, version in map(str.split, out.splitlines())}, {}),
@@ -176,6 +187,7 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
         uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
         counters={path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
         gid_types=_gid_types(values),
+        rates={f"{m[1]}/{m[2]}": float(m[3]) for path, v in values.items() if (m := _RATE.fullmatch(f"{path}:{v}"))},
         failures=failures,
     )
 
@@ -217,6 +229,22 @@ def gpus_in(out: str) -> Iterator[SmiGpu]:
             _yes(row["remapped_rows.failure"]),
             (*pcie, *width),  # type: ignore[arg-type] # two and two
         )
+
+
+def measures_in(out: str) -> dict[int, dict[str, str]]:
+    """Return the rows of an answer to `MEASURES` by the indexes of GPUs; lines of another form are left out."""
+    rows = ([part.strip() for part in line.split(",")] for line in out.splitlines())
+    return {int(r[0]): dict(zip(MEASURED, r, strict=True)) for r in rows if len(r) == len(MEASURED) and r[0].isdigit()}
+
+
+def with_measures(gpus: tuple[SmiGpu, ...], rows: Mapping[int, Mapping[str, str]]) -> tuple[SmiGpu, ...]:
+    """Return GPUs with the values of `measures_in`."""
+    found = []
+    for gpu in gpus:
+        row = rows.get(gpu.index, {})
+        values = {n: float(v) for n, v in row.items() if n != "index" and re.fullmatch(r"\d+(?:\.\d+)?", v)}
+        found.append(replace(gpu, mig=row.get("mig.mode.current") == "Enabled", measures=values))
+    return tuple(found)
 
 
 def _processes(out: str) -> Iterator[tuple[int, str]]:

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from vsphere_ai.health import counters
-from vsphere_ai.health.answers import KERNEL, LINKS, SMI, SYSFS, UPTIME, GuestFacts, link_of
-from vsphere_ai.health.counters import Reading, readings_in
-from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, worst
-from vsphere_ai.health.kernel_log import events
+from vsphere_ai.health.answers import (
+    ADDRESSES,
+    CUDA,
+    KERNEL,
+    LINKS,
+    PROCESSES,
+    RULES,
+    SMI,
+    SYSFS,
+    UPTIME,
+    VERSIONS,
+    GuestFacts,
+    SmiGpu,
+    link_of,
+)
+from vsphere_ai.health.counters import Reading
+from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, Witness, worst
+from vsphere_ai.health.kernel_log import Event, events
+from vsphere_ai.health.logs import is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
-from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.profile import MEASURES, Profile, measured
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings
-from vsphere_ai.health.xid_rules import GpuEvent, XidVerdict, judged
-from vsphere_ai.model.nodes import Node, Rail
+from vsphere_ai.health.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
+from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 GPU_KINDS = ("xid", "off_the_bus", "sxid")
+STEPS = {
+    "reset_gpu": "reset_gpu",
+    "restart_vm": "restart_os",
+    "restart_host": "restart_os",
+    "isolate": "service_required",
+    "inspect": "service_required",
+}
+"""The step on NVIDIA's ladder for the action of an XID."""
 IN_WORDS = {
     SMI.name: "gpu-driver",
+    PROCESSES.name: "gpu-driver",
+    CUDA.name: "gpu-driver",
+    VERSIONS.name: "versions",
+    ADDRESSES.name: "mtu",
+    RULES.name: "policy-route",
     KERNEL.name: "kernel-log",
     LINKS.name: "rdma-link",
     SYSFS.name: "counters",
@@ -32,7 +60,8 @@ IN_WORDS = {
 class Observed:
     """A VM as both witnesses see it. `error` is why its guest could not be asked at all.
 
-    `before` and `after` are two readings of its counters; `passthrough`: its GPUs are its own.
+    `before` and `after` are two readings of its counters; `passthrough`: its GPUs are its own. `at` is when it was
+    looked at; without it, outages in logs are not judged.
     """
 
     node: Node
@@ -43,6 +72,18 @@ class Observed:
     before: tuple[Reading, ...] = ()
     after: tuple[Reading, ...] = ()
     passthrough: bool = False
+    at: datetime | None = None
+    mtus: Mapping[str, int] = field(default_factory=dict)
+    """MTUs that the playbook asks for, by interface."""
+
+    @property
+    def owned(self) -> tuple[tuple[str, SmiGpu], ...]:
+        """The GPUs as the side shows them that owns them, each with its part in words."""
+        pairs: list[tuple[NodeGpu, SmiGpu | None]] = []
+        for gpu in self.node.gpus:
+            inside = next((seen for seen in self.guest.gpus if seen.index == gpu.index), None)
+            pairs.append((gpu, inside if self.passthrough else self.host.gpus.get(gpu.host_pci)))
+        return tuple((f"GPU {gpu.host_pci or seen.bus}", seen) for gpu, seen in pairs if seen is not None)
 
 
 @dataclass(frozen=True)
@@ -60,7 +101,8 @@ class VmHealth:
 
 def judge(observed: Observed, profile: Profile, more: Iterable[Finding] = ()) -> VmHealth:
     """Return the health of a VM; `more` are findings of it that came of looking at several VMs."""
-    found = [f for f in (*_findings(observed, profile), *more) if f.check not in profile.skip]
+    every = (f for f in (*_findings(observed, profile), *more) if f.check not in profile.skip)
+    found = [replace(f, verdict="info", shadow=True) if f.check in profile.shadow else f for f in every]
     return VmHealth(observed.node, tuple(sorted(found, key=lambda f: -VERDICTS.index(f.verdict))))
 
 
@@ -71,21 +113,42 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
     else:
         yield from _answers(node, guest)
         yield from _gpus(observed, profile)
-        yield from _rails(node, guest, profile)
-        yield from _counters(observed)
+        yield from _rails(observed, profile)
+        logs = list(log_findings(node, guest, observed.host, profile, observed.at)) if observed.at else []
+        yield from logs
+        yield from _counters(observed, {f.part for f in logs if f.check == "flapping"})
         yield from _versions(node, guest, profile)
-    yield from host_findings(node, guest, observed.host, passthrough=observed.passthrough)
+    outside = list(host_findings(node, guest, observed.host, passthrough=observed.passthrough))
+    yield from outside
+    if not observed.error:
+        yield from _numbers(observed, profile, {f.part for f in outside if f.check == "uplink-speed"})
+
+
+def _numbers(observed: Observed, profile: Profile, slow: set[str]) -> Iterator[Finding]:
+    """Yield the numbers that differ from the profile's; a rail whose uplink is slow is named once."""
+    node = observed.node
+    for name, values in measured(node, observed.guest, observed.owned).items():
+        number, measure = profile.numbers.get(name), MEASURES[name]
+        for part, value in values:
+            if number is None or part in slow:
+                continue
+            limit = measure.limit(number)
+            if value > limit if measure.rises else value < limit:
+                message = f"{value:g} {measure.unit}; healthy VMs have {number.typical:g}, and the limit is {limit:g}"
+                yield Finding(measure.check, measure.verdict, node.vm, node.host, message, measure.remedy, part)
 
 
 def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
     """Yield the commands without an answer: a time-out is a failure, for a driver that hangs does not answer."""
+    said: set[str] = set()
     for name, why in guest.failures.items():
-        late = "did not end in time" in why
-        if name == LINKS.name and not node.rails:
+        late, id = "did not end in time" in why, IN_WORDS.get(name, name)
+        if id in said or (name == LINKS.name and not node.rails):
             continue
+        said.add(id)
         check: Verdict = "fail" if late or name == SMI.name else "unknown"
         remedy = "look at the guest: its driver may hang" if late else "let the account run it, or install it"
-        yield Finding(IN_WORDS.get(name, name), check, node.vm, node.host, why, remedy)
+        yield Finding(id, check, node.vm, node.host, why, remedy)
 
 
 def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
@@ -110,13 +173,16 @@ def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
                 yield Finding("ecc", "warn", node.vm, node.host, message, "watch it; reset the GPU", part)
 
 
-def _rails(node: Node, guest: GuestFacts, profile: Profile) -> Iterator[Finding]:
+def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:
+    node, guest = observed.node, observed.guest
     if LINKS.name in guest.failures:
         return
     sources = {source for source, _ in guest.rules}
     linked = 0
     for rail in node.rails:
-        for check, message, remedy in _rail(rail, guest, profile, sources):
+        asked = observed.mtus.get(rail.interface)
+        wanted = profile if asked is None else profile.model_copy(update={"mtu": asked})
+        for check, message, remedy in _rail(rail, guest, wanted, sources):
             yield Finding(check, "fail", node.vm, node.host, message, remedy, rail_part(rail))
         linked += link_of(rail, guest) is not None
     if profile.rails is not None and len(node.rails) < profile.rails:
@@ -143,18 +209,10 @@ def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) ->
         yield "policy-route", f"no rule is for {rail.address}", "use an image with netplan, and `netplan apply`"
 
 
-def readings(guest: GuestFacts, taken: datetime) -> tuple[Reading, ...]:
-    """Return the counters of a guest by device: those of RDMA ports, and the carrier changes of interfaces."""
-    found = list(readings_in((f"{path}:{value}" for path, value in guest.counters.items()), taken))
-    for path, value in guest.counters.items():
-        parts = path.split("/")
-        if parts[3:4] == ["net"] and parts[-1] == "carrier_changes":
-            found.append(Reading(taken, parts[4], {"carrier_changes": value}))
-    return tuple(found)
-
-
-def _counters(observed: Observed) -> Iterator[Finding]:
+def _counters(observed: Observed, said: set[str]) -> Iterator[Finding]:
+    """Yield counters that rise; of a rail that is down, or whose outages were found in a log, nothing more is said."""
     node = observed.node
+    said = said | {rail_part(rail) for rail in node.rails if is_down(rail, observed.guest)}
     before = {(r.device, r.port): r for r in observed.before}
     rails = {name: rail for rail in node.rails for name in (rail.rdma_device, rail.interface) if name}
     for after in observed.after:
@@ -165,6 +223,8 @@ def _counters(observed: Observed) -> Iterator[Finding]:
             rail = rails.get(each.device)
             part = rail_part(rail) if rail else each.device
             check = "flapping" if each.counter in ("link_downed", "carrier_changes") else "counters"
+            if check == "flapping" and part in said:
+                continue
             remedy = "look at cable, transceiver and switch port"
             yield Finding(check, each.severity, node.vm, node.host, each.message, remedy, part)
 
@@ -172,31 +232,60 @@ def _counters(observed: Observed) -> Iterator[Finding]:
 def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEvent, ...]:
     """Return the errors in the logs of guest and host by physical GPU; one that both have counts once.
 
-    The GPU is named by host and PCI address, where that is known; else by VM and the address in the guest.
+    The GPU is named by host and PCI address, where that is known; else by VM and the address in the guest. An error of
+    the host's log is old where the restart that it asks for has taken place since. Times of the host are corrected by
+    what its clock is wrong.
     """
-    guest, since = observed.guest, now - timedelta(hours=hours)
+    guest, host, since = observed.guest, observed.host, now - timedelta(hours=hours)
     boot = now - timedelta(seconds=guest.uptime) if guest.uptime is not None else None
+    start = round(boot.timestamp()) if boot is not None else 0
     inside = [e for e in events(guest.kernel, boot=boot, since=since) if e.kind in GPU_KINDS]
-    found = [GpuEvent(_gpu_of(observed.node, e.device, virtual=True), e, observed.node.vm) for e in inside]
-    known = {e.number for e in inside}
-    for event in events(observed.host.log, since=since):
-        name = _gpu_of(observed.node, event.device, virtual=False)
-        if event.kind in GPU_KINDS and event.number not in known and name:
-            found.append(GpuEvent(name, event, observed.node.vm))
+    found = [_event_of(observed, e, start, virtual=True) for e in inside]
+    known = {(found_event.gpu, found_event.event.number) for found_event in found}
+    ahead = timedelta(seconds=host.clock_ahead or 0.0)
+    for event in events(host.log, since=since + ahead):
+        event = replace(event, time=event.time - ahead) if event.time is not None else event
+        made = _event_of(observed, event, start, virtual=False)
+        if event.kind in GPU_KINDS and made.gpu and (made.gpu, event.number) not in known:
+            found.append(replace(made, old=is_over(event, boot, host.booted)))
     return tuple(found)
+
+
+def _event_of(observed: Observed, event: Event, start: int, *, virtual: bool) -> GpuEvent:
+    node = observed.node
+    if event.kind == "sxid":  # of a switch between GPUs, and of none of them
+        return GpuEvent(f"{node.vm if virtual else node.host} {event.device}", event, node.vm, start)
+    gpu = _gpu_of(node, event.device, virtual=virtual)
+    pci = gpu.rpartition(" ")[2]
+    seen = observed.host.gpus.get(pci)
+    own = next((g.uuid for g in node.gpus if g.host_pci == pci and not g.profile), "")
+    return GpuEvent(gpu, event, node.vm, start, uuid=seen.uuid if seen else own, by_host=not virtual)
 
 
 def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime) -> Iterator[Finding]:
     """Yield what the errors of every physical GPU ask for, as a finding of each VM that is on it now."""
-    every = tuple(found)
+    every = numbered(found)
     for each in judged(every, now):
         gpu = each.gpu.rpartition(" ")[2]
         own = [n for n in nodes if any(f"{n.host} {g.host_pci}" == each.gpu for g in n.gpus)]
         own = own or [n for n in nodes if n.vm in each.vms]
         verdict: Verdict = "info" if each.status == "pass" else each.status
+        new = [e for e in every if e.gpu == each.gpu and not e.old]
+        witness: Witness = "host" if new and all(e.by_host for e in new) else "guest"
+        kind = "NVSwitch" if new and all(e.event.kind == "sxid" for e in new) else "GPU"
         for node in own:
             message = f"{each.message} (source: {each.source}){_texts(every, each)}"
-            yield Finding("xid", verdict, node.vm, node.host, message, each.remedy, f"GPU {gpu}")
+            yield Finding(
+                "xid",
+                verdict,
+                node.vm,
+                node.host,
+                message,
+                each.remedy,
+                f"{kind} {gpu}",
+                witness,
+                STEPS.get(each.action, ""),
+            )
 
 
 def _texts(every: Sequence[GpuEvent], verdict: XidVerdict) -> str:

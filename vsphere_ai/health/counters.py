@@ -143,6 +143,16 @@ def uncabled(active: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(sorted(card for card, ports in active.items() if ports < usual))
 
 
+def readings_of(counters: Mapping[str, int], taken: datetime) -> tuple[Reading, ...]:
+    """Return readings of counters by their paths in sysfs: those of RDMA ports, and carrier changes of interfaces."""
+    found = list(readings_in((f"{path}:{value}" for path, value in counters.items()), taken))
+    for path, value in counters.items():
+        parts = path.split("/")
+        if parts[3:4] == ["net"] and parts[-1] == "carrier_changes":
+            found.append(Reading(taken, parts[4], {"carrier_changes": value}))
+    return tuple(found)
+
+
 def readings_in(listing: Iterable[str], taken: datetime) -> tuple[Reading, ...]:
     """Return readings by device and port: ``grep -H . /sys/class/infiniband/*/ports/*/{counters,hw_counters}/*``.
 

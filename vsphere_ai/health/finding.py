@@ -16,7 +16,9 @@ VERDICTS: tuple[Verdict, ...] = ("ok", "info", "warn", "unknown", "fail")
 class Finding:
     """What a check found of a VM. `part` names the hardware or interface, with its address on the host where known.
 
-    `check` is the id of the check, `witness` the side that was asked. `host` is empty where the VM has none.
+    `check` is the id of the check, `witness` the side that was asked. `host` is empty where the VM has none. `step` is
+    the next one on NVIDIA's ladder, empty where the check says it. `shadow`: the check is on trial, and does not count;
+    `common`: so many VMs have it that it is a finding about the estate.
     """
 
     check: str
@@ -27,6 +29,9 @@ class Finding:
     remedy: str = ""
     part: str = ""
     witness: Witness = "guest"
+    step: str = ""
+    shadow: bool = False
+    common: bool = False
 
     @property
     def text(self) -> str:

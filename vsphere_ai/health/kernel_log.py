@@ -31,6 +31,12 @@ NIC_FATAL = (
 NIC_NOTES = ("TX timeout", "RX timeout", "NETDEV WATCHDOG", "insufficient slot power", "module high temperature")
 NIC_NOISE = "ACCESS_REG"
 """A line that reading of counters itself causes."""
+HARDWARE = re.compile(
+    r"NVRM|nvidia|mlx5|bnxt|vmxnet3|pcieport|AER:|EDAC|mce:|Hardware Error|soft lockup|hung task|blocked for more than"
+    r"|Call Trace|I/O error|Out of memory|nvlink|nvswitch",
+    re.IGNORECASE,
+)
+"""What makes a line that is not familiar worth a warning."""
 PCIE = "available PCIe bandwidth, limited by"
 
 
@@ -65,7 +71,7 @@ def events(lines: Iterable[str], *, boot: datetime | None = None, since: datetim
         waits = "NVRM: The NVIDIA GPU" in line and FALLEN not in line
         if found is None:
             continue
-        when = _time(line, boot)
+        when = time_of(line, boot)
         if since and when and when < since:
             continue
         count += 1
@@ -129,7 +135,8 @@ def _nic(line: str) -> str:
     return found[1] if found else ""
 
 
-def _time(line: str, boot: datetime | None) -> datetime | None:
+def time_of(line: str, boot: datetime | None = None) -> datetime | None:
+    """Return the time of a line; `boot` turns seconds since boot into one. None where the line has none."""
     if found := ISO.match(line):
         zone = {"Z": "+00:00", None: "+00:00"}.get(found["zone"], found["zone"])
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
 from vsphere_ai.health.finding import Finding, Verdict, Witness
@@ -19,6 +20,8 @@ from vsphere_ai.model.nodes import Node
 BAD_THROTTLES = {0x8: "hardware slowdown", 0x40: "thermal slowdown", 0x80: "power brake"}
 """Throttle reasons that are failures (nvml.h, nvmlClocksThrottleReason*)."""
 CAPPED = 0x4
+CLOCK_OFF = 60.0
+"""Seconds from which the clock of a host is wrong; it is read some seconds before it is compared."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ class HostFacts:
     teamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     place: Place = field(default_factory=Place)
+    events: tuple[str, ...] = ()
+    """Lines of its event log about links of vmnics."""
+    log_failure: str = ""
+    """Why its log could not be read."""
+    booted: datetime | None = None
+    clock_ahead: float | None = None
+    """Seconds that the host's clock is ahead of this machine's; None where it was not asked."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,16 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
             yield _Said(node, part)("host-gpu", "unknown", f"its physical GPU cannot be looked at: {why}", remedy)
         elif seen is not None and not passthrough:
             yield from gpu_findings(node, seen, part)
+    if node.gpus and passthrough and host.failure:
+        yield _Said(node)("host-log", "info", f"the guest is the only witness: {host.failure}", "")
+    elif node.gpus and host.log_failure and not host.failure:
+        yield _Said(node)("host-log", "unknown", host.log_failure, "look whether the account may read the log")
     if not passthrough:
         yield from _branch(node, guest, host)
+    ahead = host.clock_ahead or 0.0
+    if abs(ahead) > CLOCK_OFF:
+        message = f"the clock of its host is {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}: so are its logs"
+        yield _Said(node)("host-clock", "warn", message, "set NTP of the host (`ntp` of a play)")
     yield from _uplinks(node, guest, host)
     yield from _settings(node, host)
     yield from place_findings(node, guest.packages, host.settings, host.place)

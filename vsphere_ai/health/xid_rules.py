@@ -7,7 +7,7 @@ Repeat rules: NVIDIA/NVSentinel, health-events-analyzer (five fatal ones in 24 h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -25,12 +25,20 @@ SOFTWARE = (13, 31)
 
 @dataclass(frozen=True)
 class GpuEvent:
-    """An XID of a physical GPU, whichever VM had it; `boot` counts restarts of the host, as far as they are known."""
+    """An XID of a physical GPU, whichever VM had it.
+
+    `boot` tells starts of the guest apart. `old`: it is from before the window, or from before the restart that it asks
+    for: it counts for what repeats, and is no fault of now. `uuid` is that of the GPU, empty where it is not known.
+    """
 
     gpu: str
     event: Event
     vm: str = ""
     boot: int = 0
+    old: bool = False
+    uuid: str = ""
+    by_host: bool = False
+    """Only the host's log has it."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +59,13 @@ class XidVerdict:
 
 
 def judged(found: Iterable[GpuEvent], now: datetime) -> tuple[XidVerdict, ...]:
-    """Return a verdict for every GPU with XIDs, the worst first; `now` ends the window of 24 hours."""
+    """Return a verdict for every GPU with XIDs of now, or that repeat, the worst first; `now` ends the 24 hours."""
     by_gpu: dict[str, list[GpuEvent]] = {}
     for each in found:
         by_gpu.setdefault(each.gpu, []).append(each)
     shared = _by_several_gpus(by_gpu)
-    verdicts = [_of_gpu(gpu, tuple(own), now, shared) for gpu, own in by_gpu.items()]
+    made = (_of_gpu(gpu, tuple(own), now, shared) for gpu, own in by_gpu.items())
+    verdicts = [each for each in made if each is not None]
     return tuple(sorted(verdicts, key=lambda v: (-LADDER.index(v.action), v.gpu)))
 
 
@@ -75,18 +84,28 @@ def without_bursts(events: Sequence[GpuEvent]) -> tuple[GpuEvent, ...]:
     return tuple(kept)
 
 
-def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: frozenset[int]) -> XidVerdict:
+def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: frozenset[int]) -> XidVerdict | None:
     vms = tuple(dict.fromkeys(e.vm for e in events if e.vm))
-    said = [v for e in events if (v := _alone(e, shared))] + [v for v in _repeated(gpu, events, now) if v]
+    new = [e for e in events if not e.old]
+    said = [v for e in new if (v := _alone(e, shared))] + [v for v in _repeated(gpu, events, now) if v]
     worst = max(said, key=lambda v: LADDER.index(v.action), default=None)
+    if worst is None and not new:
+        return None
     if worst is None:
-        numbers = ", ".join(str(n) for n in sorted({e.event.number for e in events}))
+        numbers = ", ".join(str(n) for n in sorted({e.event.number for e in new}))
+        if all(e.event.kind == "sxid" for e in new):
+            return XidVerdict(gpu, "pass", "none", f"SXid {numbers} of an NVSwitch, not fatal", "imbue", vms)
         return XidVerdict(gpu, "pass", "none", f"XID {numbers}: {WORDS['none']}", "nvidia", vms)
     return XidVerdict(gpu, worst.status, worst.action, worst.message, worst.source, vms)
 
 
 def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
     event, xid = each.event, known(each.event.number)
+    if event.kind == "sxid":
+        if not event.fatal:
+            return None
+        message = f"SXid {event.number} of an NVSwitch, fatal"
+        return XidVerdict(each.gpu, "fail", "inspect", message, "imbue")
     if event.number == RECOVERY_XID:
         action = recovery_action(event.text) or "inspect"
         if action == "none":
@@ -105,7 +124,7 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
 
 
 def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable[XidVerdict | None]:
-    counted = without_bursts(events)
+    counted = without_bursts([e for e in events if e.event.kind != "sxid"])
     recent = [e for e in counted if e.event.time is None or now - e.event.time <= DAY]
     fatal = [e for e in recent if known(e.event.number).fatal]
     if len(fatal) >= MOST_IN_A_DAY:
@@ -130,4 +149,35 @@ def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable
 
 
 def _by_several_gpus(by_gpu: Mapping[str, Sequence[GpuEvent]]) -> frozenset[int]:
-    return frozenset(n for n in SOFTWARE if sum(any(e.event.number == n for e in own) for own in by_gpu.values()) > 1)
+    def has(own: Sequence[GpuEvent], number: int) -> bool:
+        return any(e.event.number == number and not e.old for e in own)
+
+    return frozenset(n for n in SOFTWARE if sum(has(own, n) for own in by_gpu.values()) > 1)
+
+
+RESETS: tuple[Action, ...] = ("restart_app", "reset_gpu", "restart_vm")
+"""Actions that a start of the VM carries out: its GPU is reset, whether whole or a vGPU."""
+
+
+def is_over(event: Event, guest_boot: datetime | None, host_boot: datetime | None) -> bool:
+    """Return whether the restart that an XID asks for has taken place since; without a time it is one of now."""
+    if event.time is None:
+        return False
+    action = recovery_action(event.text) if event.number == RECOVERY_XID else known(event.number).action
+    if host_boot is not None and event.time < host_boot:
+        return action not in ("isolate", "inspect", "update")
+    return guest_boot is not None and event.time < guest_boot and action in (*RESETS, "none")
+
+
+def numbered(found: Iterable[GpuEvent]) -> tuple[GpuEvent, ...]:
+    """Return events with their starts counted from 0: times of one start, in seconds, waver by less than a minute."""
+    every = tuple(found)
+    starts: dict[int, int] = {}
+    last: int | None = None
+    for start in sorted({e.boot for e in every}):
+        starts[start] = len(set(starts.values())) - int(last is not None and start - last < SAME_START)
+        last = start
+    return tuple(replace(e, boot=starts[e.boot]) for e in every)
+
+
+SAME_START = 60

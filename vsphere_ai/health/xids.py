@@ -1,14 +1,19 @@
 """XIDs: what NVIDIA's driver reports of a GPU, the action that each asks for, and the source that says so.
 
-Where sources disagree, all are kept, and the first one counts. Names are short forms of NVIDIA's (unverified for 136
-and above).
+The table is `xids.yaml`. Where sources disagree, all are kept, and the first one counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Literal
+
+import yaml
+from pydantic import ConfigDict, StrictInt, TypeAdapter
+from pydantic.dataclasses import dataclass as checked
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
 LADDER: tuple[Action, ...] = (
@@ -25,24 +30,17 @@ WORDS: Mapping[Action, str] = {
     "inspect": "follow NVIDIA's workflow for this XID",
     "isolate": "take the GPU out of service, and have it looked at",
 }
-SOURCES: Mapping[str, str] = {
-    "nvidia": "NVIDIA, XID Errors, catalogue (immediate action)",
-    "aws": "aws-samples, awsome-distributed-training, gpu-cluster-healthcheck",
-    "dcgm": "NVIDIA DCGM, health watch of the whole node",
-    "gcm": "facebookresearch/gcm",
-    "gpud": "leptonai/gpud",
-}
-"""Sources by their tags."""
+_ONLY_THESE = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+@checked(frozen=True, config=_ONLY_THESE)
 class Xid:
-    """One XID: number, name, what NVIDIA's catalogue asks for, and what other sources ask for instead.
+    """One XID: number, name, what its source asks for, and what other sources ask for instead.
 
     `fatal`: the GPU, or the job on it, does not go on.
     """
 
-    number: int
+    number: StrictInt
     name: str
     action: Action
     source: str = "nvidia"
@@ -54,93 +52,55 @@ class Xid:
         return self.action not in ("none", "restart_app")
 
 
-def _xids(action: Action, names: Mapping[int, str], **others: Mapping[int, Action]) -> list[Xid]:
-    found = []
-    for number, name in names.items():
-        said = {tag: by_number[number] for tag, by_number in others.items() if number in by_number}
-        found.append(Xid(number, name, action, others=said))
-    return found
+@checked(frozen=True, config=_ONLY_THESE)
+class Recovery:
+    """Words in the text of XID 154, in lower case, and the action that they mean."""
+
+    text: str
+    action: Action
+    source: str
 
 
-_NODE_FAILS: Mapping[int, Action] = dict.fromkeys((48, 74, 79, 95, 119, 120, 140), "isolate")
-_ALL = (
-    *_xids(
-        "restart_app",
-        {
-            13: "graphics engine exception",
-            31: "GPU memory page fault",
-            68: "video decoder exception",
-            69: "graphics engine class error",
-            94: "contained memory error",
-        },
-        gcm={94: "isolate"},
-        gpud={94: "none"},
-    ),
-    *_xids(
-        "none",
-        {
-            43: "GPU stopped processing of a channel",
-            63: "row remapping or page retirement recorded",
-            92: "high rate of corrected memory errors",
-            121: "corrected errors of the chip-to-chip link",
-            137: "privilege error of an NVLink address",
-            160: "event without an action",
-        },
-    ),
-    *_xids(
-        "reset_gpu",
-        {
-            46: "GPU stopped processing",
-            62: "micro-controller halted",
-            64: "row remapping or page retirement failed",
-            95: "uncontained memory error",
-            109: "context switch timeout",
-            110: "security fault",
-            119: "no answer of the GPU system processor",
-            120: "error of the GPU system processor",
-            136: "link training failed",
-            140: "memory error without recovery",
-            143: "initialization of the GPU failed",
-            155: "NVLink error",
-            156: "resource retirement event",
-            158: "fatal timeout of the GPU",
-        },
-        aws={64: "isolate"},
-        gcm={109: "none"},
-        dcgm=_NODE_FAILS,
-    ),
-    *_xids("restart_host", {79: "GPU has fallen off the bus"}, dcgm=_NODE_FAILS),
-    *_xids("restart_vm", {151: "key rotation failed"}),
-    *_xids("update", {78: "vGPU did not start"}),
-    *_xids(
-        "inspect",
-        {
-            45: "channels removed, after another error",
-            48: "memory error that cannot be corrected",
-            74: "NVLink error",
-            **dict.fromkeys(range(144, 151), "NVLink error (fifth generation)"),
-        },
-        dcgm=_NODE_FAILS,
-    ),
-)
-XIDS: Mapping[int, Xid] = {xid.number: xid for xid in sorted(_ALL, key=lambda x: x.number)}
-RECOVERY: tuple[tuple[str, Action], ...] = (
-    ("node reboot required", "restart_host"),
-    ("gpu reset required", "reset_gpu"),
-    ("drain and reset", "reset_gpu"),
-    ("drain p2p", "reset_gpu"),
-    ("none", "none"),
-)
-"""Text of XID 154, in which the driver itself says what to do -> action (aws). The best sign where it is given."""
+@dataclass(frozen=True)
+class Table:
+    """The table: XIDs by number, the texts of XID 154 in the order in which they are tried, and sources by tag."""
+
+    xids: Mapping[int, Xid]
+    recovery: tuple[Recovery, ...]
+    sources: Mapping[str, str]
+
+
+@cache
+def table() -> Table:
+    """Return the table of the package; `ValueError` for an entry that is not as it has to be."""
+    return read_table((resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8"))
+
+
+def read_table(text: str) -> Table:
+    """Return a table of a YAML text; `ValueError` for unknown fields, actions and sources, and for a number twice."""
+    document = yaml.safe_load(text)
+    xids = TypeAdapter(list[Xid]).validate_python(document["xids"])
+    recovery = TypeAdapter(list[Recovery]).validate_python(document["recovery"])
+    sources = TypeAdapter(dict[str, str]).validate_python(document["sources"])
+    by_number = {xid.number: xid for xid in xids}
+    tags = {tag for xid in xids for tag in (xid.source, *xid.others)} | {each.source for each in recovery}
+    unknown = tags - set(sources)
+    if unknown:
+        raise ValueError(f"sources that are not listed: {', '.join(sorted(unknown))}")
+    if len(by_number) < len(xids):
+        raise ValueError("an XID is listed twice")
+    return Table(by_number, tuple(recovery), sources)
+
+
 RECOVERY_XID = 154
 
 
 def known(number: int) -> Xid:
     """Return an XID; one that is in no table asks for NVIDIA's workflow."""
-    return XIDS.get(number) or Xid(number, "not in the table", "inspect", source="unlisted")
+    return table().xids.get(number) or Xid(number, "not in the table", "inspect", source="unlisted")
 
 
 def recovery_action(text: str) -> Action | None:
     """Return the action that the text of XID 154 names; None where it names none that is known."""
     said = text.lower()
-    return next((action for words, action in RECOVERY if words in said), None)
+    return next((each.action for each in table().recovery if each.text in said), None)

@@ -27,6 +27,10 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "clock": ("vm", "seconds"),
     "driver": ("vm", "version"),
     "package": ("vm", "name", "version"),
+    "link-outage": ("host", "nic", "vm", "seconds", "count", "hours", "seen"),
+    "log-line": ("vm", "text"),
+    "dcgm": ("host", "gpu", "vm", "test", "result", "severity"),
+    "host-clock": ("host", "seconds"),
     "gid": ("vm", "nic"),
     "rule-missing": ("vm", "nic"),
     "setting": ("vm", "name", "value"),
@@ -42,7 +46,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "unreachable": ("vm", "other"),
 }
 """What a defect of a kind may say beside it. `host`, `vm`, `one`, `other` are names or globs."""
-NUMBERS = ("factor", "count", "number", "rate", "mtu", "seconds", "port")
+NUMBERS = ("severity", "hours", "factor", "count", "number", "rate", "mtu", "seconds", "port")
 _PLACES = ("host", "gpu", "nic", "vm")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.guest.defects import Defects
-from vsphere_ai.lab.guest.logs import TEXTS
+from vsphere_ai.lab.guest.logs import TEXTS, outages
 from vsphere_ai.lab.guest.smi import THROTTLES
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
@@ -17,6 +18,8 @@ def show(farm: Farm, defects: Defects) -> None:
     for moid, host in farm.hosts.items():
         with host.lock:
             host.kernel_log = list(_log(host, defects))
+            host.event_log = [line for nic in host.pnics for line in _outages(host, nic.name, defects)]
+            host.clock_wrong = sum(d.number("seconds", 3600) for d in defects.of("host-clock", host=host.name))
             for gpu in host.gpus:
                 gpu.readings = _readings(host, gpu, defects)
             for nic in host.pnics:
@@ -42,6 +45,14 @@ def _readings(host: Host, gpu: Gpu, defects: Defects) -> dict[str, str]:
     if lanes != 1:
         found["pcie.link.width.current"] = f"{round(16 * lanes)}"
     return found
+
+
+def _outages(host: Host, nic: str, defects: Defects) -> Iterator[str]:
+    for down, up in outages(defects, "host", host=host.name, nic=nic):
+        for when, state in ((down, "down"), (up, "up")):
+            at = datetime.fromtimestamp(when, UTC)
+            stamp = f"{at:%Y-%m-%dT%H:%M:%S}.464Z: [netCorrelator] {round(when)}us:"
+            yield f"{stamp} [vob.net.vmnic.linkstate.{state}] vmnic {nic} linkstate {state}"
 
 
 def _log(host: Host, defects: Defects) -> list[str]:

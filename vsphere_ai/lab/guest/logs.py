@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from vsphere_ai.lab.guest.defects import Defects
 from vsphere_ai.lab.guest.machine import Machine
 from vsphere_ai.lab.shell.result import Result
 
@@ -38,6 +39,27 @@ def lines(machine: Machine) -> Iterator[tuple[float, str]]:
         at = next((g.bus for g in machine.gpus), "0000:02:00.0").rpartition(".")[0]
         text = each.text("text") or TEXTS.get(number, "unknown")
         yield machine.uptime - 60, f"NVRM: Xid (PCI:{at}): {number}, pid=4559, name=python3, {text}"
+
+    for nic in machine.nics:
+        for down, up in outages(machine.defects, "guest", **machine.on(nic)):
+            for when, state in ((down, "down"), (up, "up")):
+                text = f"NIC Link is {state.capitalize()}" if nic.driver == "vmxnet3" else f"Link {state}"
+                yield machine.uptime - (time.time() - when), f"{nic.driver} 0000:0b:00.0 {nic.name}: {text}"
+    for each in machine.defects.of("log-line", vm=machine.name):
+        yield machine.uptime - 60, each.text("text", "nvidia-fabricmanager: unexpected state")
+
+
+def outages(defects: Defects, side: str, **place: str) -> Iterator[tuple[float, float]]:
+    """Yield times in which a link was down, in seconds since 1970, as a side sees them; flaps last 26 s each."""
+    for each in defects.of("link-outage", **place):
+        if each.text("seen", "host") == side:
+            start = time.time() - 3600 * each.number("hours", 1)
+            for number in range(round(each.number("count", 1))):
+                yield start + number * 300, start + number * 300 + each.number("seconds", 45)
+    for each in defects.of("rail-flapping", **place):
+        if side == "host":
+            start = time.time() - 3600
+            yield from ((start + n * 300, start + n * 300 + 26) for n in range(round(each.number("count", 5))))
 
 
 def _gpu_of(machine: Machine) -> dict[str, str]:

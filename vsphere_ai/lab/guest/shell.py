@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from vsphere_ai.lab.guest import logs, nccl, network, perftest, programs, smi
+from vsphere_ai.lab.guest import dcgm, logs, nccl, network, perftest, programs, smi
 from vsphere_ai.lab.guest.machine import Machine
 from vsphere_ai.lab.shell.result import Result
 from vsphere_ai.lab.shell.run import run_words
@@ -22,6 +22,7 @@ _PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
     "ip": network.ip,
     "ethtool": network.ethtool,
     "dmesg": logs.dmesg,
+    "dcgmi": dcgm.main,
     "date": logs.date,
     "lscpu": logs.lscpu,
     "hostname": lambda machine, _: Result(0, f"{machine.name}\n"),

@@ -97,6 +97,10 @@ class Host:
         self._rebooting = False
         self.kernel_log: list[str] = []
         """Lines of vmkernel.log that the shell shows."""
+        self.event_log: list[str] = []
+        """Lines of vobd.log that the shell shows."""
+        self.clock_wrong = 0.0
+        """Seconds by which a defect has set its clock ahead."""
         self.missing_at_boot: set[str] = set()
         """PCI addresses of GPUs that the next boot does not find; the boot after it finds them again."""
         self._absent: list[Gpu] = []

@@ -27,11 +27,12 @@ def _vmware(host: Host, argv: Sequence[str]) -> Result:
 
 
 def _grep(host: Host, argv: Sequence[str]) -> Result:
-    """Answer `grep -h TEXT /var/log/vmkernel.log`."""
+    """Answer `grep -h TEXT FILE` for the kernel's log, and for the log of events."""
     words = [word for word in argv if not word.startswith("-")]
-    if len(words) != 2 or words[1] != "/var/log/vmkernel.log":
+    logs = {"/var/log/vmkernel.log": host.kernel_log, "/var/log/vobd.log": host.event_log}
+    if len(words) != 2 or words[1] not in logs:
         return Result(2, "", f"grep: {words[-1] if words else ''}: No such file or directory\n")
-    found = [line for line in host.kernel_log if words[0] in line]
+    found = [line for line in logs[words[1]] if words[0] in line]
     return Result(0 if found else 1, "".join(f"{line}\n" for line in found))
 
 

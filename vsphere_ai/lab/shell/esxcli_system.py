@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.host import Host, HostRefused
@@ -24,6 +25,10 @@ def _version(host: Host, options: Options) -> str:
         ("Patch", "0"),
     )
     return block(rows)
+
+
+def _time(host: Host, options: Options) -> str:
+    return f"{datetime.now(UTC) + host.clock_ahead + timedelta(seconds=host.clock_wrong):%Y-%m-%dT%H:%M:%SZ}\n"
 
 
 def _maintenance_get(host: Host, options: Options) -> str:
@@ -175,6 +180,7 @@ COMMANDS: Mapping[str, EsxcliCommand] = {
     "system version get": EsxcliCommand(_version),
     "system hostname get": EsxcliCommand(_hostname),
     "system maintenanceMode get": EsxcliCommand(_maintenance_get),
+    "system time get": EsxcliCommand(_time),
     "system maintenanceMode set": EsxcliCommand(_maintenance_set, {"e": "enable", "t": "timeout"}, ("enable",)),
     "system shutdown reboot": EsxcliCommand(_reboot, {"d": "delay", "r": "reason"}, ("reason",)),
     "system settings advanced list": EsxcliCommand(_advanced_list, _OPTION),

@@ -45,6 +45,7 @@ _PLAIN: Mapping[str, Callable[[Gpu], object]] = {
     "ecc.mode.current": lambda g: "Enabled",
     "ecc.mode.pending": lambda g: "Enabled",
     "temperature.gpu": lambda g: 34,
+    "clocks.max.sm": lambda g: 1410,
     "clocks_throttle_reasons.active": lambda g: "0x0000000000000001",
     "ecc.errors.uncorrected.volatile.total": lambda g: 0,
     "ecc.errors.corrected.volatile.total": lambda g: 0,
