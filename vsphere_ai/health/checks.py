@@ -28,7 +28,7 @@ from vsphere_ai.health.kernel_log import Event, events
 from vsphere_ai.health.logs import is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import MEASURES, Profile, measured
-from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings
+from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
 from vsphere_ai.health.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
@@ -117,7 +117,7 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
         logs = list(log_findings(node, guest, observed.host, profile, observed.at)) if observed.at else []
         yield from logs
         yield from _counters(observed, {f.part for f in logs if f.check == "flapping"})
-        yield from _versions(node, guest, profile)
+        yield from _versions(observed, profile)
     outside = list(host_findings(node, guest, observed.host, passthrough=observed.passthrough))
     yield from outside
     if not observed.error:
@@ -305,11 +305,15 @@ def _gpu_of(node: Node, device: str, *, virtual: bool) -> str:
     return f"{node.vm} {address}" if virtual else ""
 
 
-def _versions(node: Node, guest: GuestFacts, profile: Profile) -> Iterator[Finding]:
+def _versions(observed: Observed, profile: Profile) -> Iterator[Finding]:
+    """Yield versions that are not the profile's; that the driver is not of the host's branch is another check."""
+    node, guest = observed.node, observed.guest
     driver = next((gpu.driver for gpu in guest.gpus), "")
     pairs = [("driver", profile.driver, driver), ("CUDA", profile.cuda, guest.cuda)]
     pairs += [(name, version, guest.packages.get(name, "")) for name, version in profile.packages.items()]
     for name, want, have in pairs:
+        if name == "driver" and not observed.passthrough and is_other_branch(have, observed.host.driver):
+            continue
         if want and have != want and not (name == "CUDA" and profile.driver not in (None, driver)):
             message = f"it has {name} {have}, not {want}" if have else f"it has no {name}"
             if have or name not in ("driver", "CUDA"):

@@ -113,10 +113,14 @@ def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") 
         yield said("pcie", "fail", f"{now} PCIe lanes of {most}", "reseat the board, look at riser and BIOS")
 
 
+def is_other_branch(guest: str, host: str) -> bool:
+    """Return whether two versions of the driver are of different branches, as far as both are known."""
+    return bool(guest and host) and guest.partition(".")[0] != host.partition(".")[0]
+
+
 def _branch(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[Finding]:
     own = next((gpu.driver for gpu in guest.gpus), "")
-    ours, theirs = own.partition(".")[0], host.driver.partition(".")[0]
-    if ours and theirs and ours != theirs:
+    if is_other_branch(own, host.driver):
         message = f"the guest's driver {own} is of another branch than the host's {host.driver}"
         yield _Said(node, "")("driver-branch", "fail", message, "install the guest driver of the host's vGPU release")
 
