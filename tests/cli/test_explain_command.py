@@ -22,7 +22,7 @@ from vsphere_ai.compat import assessment, gate
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.health.checks import IN_WORDS
-from vsphere_ai.health.xids import SOURCES, XIDS
+from vsphere_ai.health.xids import table
 from vsphere_ai.report.explained_text import explained_text
 from vsphere_ai.resources import kinds
 
@@ -132,9 +132,9 @@ def test_every_board_profile_type_and_xid_is_explained(known):
             assert ("MIG profile", profile) in known or profile in board.named_profiles
         for begin in board.vgpu_names:
             assert all(("vGPU type", f"{begin}-{ending.lower()}") in known for ending in board.types)
-    for number, xid in XIDS.items():
+    for number, xid in table().xids.items():
         own = known["XID", f"{number}"]
-        assert (xid.name in own.title, own.source) == (True, SOURCES[xid.source])
+        assert (xid.name in own.title, own.source) == (True, table().sources[xid.source])
     assert ("XID", "154") in known
 
 

@@ -18,7 +18,7 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import GuestFacts, read_guest, refined
+from vsphere_ai.health.answers import Answer, GuestFacts, read_guest, refined
 from vsphere_ai.health.checks import Observed
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
 from vsphere_ai.health.dcgm import in_use
@@ -95,11 +95,11 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
     emit(Status(f"health: {len(found.nodes)} guests"))
     off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
 
-    def asked(shell: GuestSsh) -> tuple[GuestFacts, datetime]:
+    def asked(shell: GuestSsh) -> tuple[Mapping[str, Answer], datetime]:
         answered = ask_guest(shell, ASKED[:1])
         hangs = answered[ASKED[0].name].failure  # then no other call of the driver is waited for
         rest = [each for each in ASKED[1:] if not hangs or each.argv[0] != ASKED[0].argv[0]]
-        return read_guest({**answered, **ask_guest(shell, rest)}), datetime.now(UTC)
+        return {**answered, **ask_guest(shell, rest)}, datetime.now(UTC)
 
     facts = ask_all([n for n in found.nodes if n.vm not in off], settings, asked)
     observed = []
@@ -114,9 +114,10 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
         elif isinstance(known, VsphereAiError):
             made = replace(made, error=known.message.partition(": ")[2] or known.message, remedy=known.remedy)
         else:
-            guest, taken = known
+            answered, taken = known
+            guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
             after = readings_of(guest.counters, taken)
-            made = replace(made, node=refined(node, guest), guest=guest, after=after, at=taken)
+            made = replace(made, node=refined(named, guest), guest=guest, after=after, at=taken)
         observed.append(made)
     return observed
 

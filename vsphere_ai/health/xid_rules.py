@@ -27,8 +27,9 @@ SOFTWARE = (13, 31)
 class GpuEvent:
     """An XID of a physical GPU, whichever VM had it.
 
-    `boot` is different for each start of the guest. `old`: it is from before the window, or from before the restart that it asks
-    for: it counts for what repeats, and is no fault of now. `uuid` is that of the GPU, empty where it is not known.
+    `boot` is different for each start of the guest. `old`: it is from before the window, or from before the restart
+    that it asks for: it counts for what repeats, and is no fault of now. `uuid` is that of the GPU, empty where it is
+    not known.
     """
 
     gpu: str
