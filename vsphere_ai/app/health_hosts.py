@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from vsphere_ai.app.health_place import ATS, place_of
 from vsphere_ai.app.nodes_facts import GRAPHICS, NodeState
+from vsphere_ai.gpu.commands import normal_pci
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.live import RUNNING
 from vsphere_ai.gpu.running import RunningVgpu, parse_running
@@ -55,15 +56,29 @@ def host_facts(node: Node, state: NodeState, estate: Estate, read: datetime) -> 
 def placed(node: Node, estate: Estate) -> Node:
     """Return a node whose vGPUs have the physical GPUs that the host's nvidia-smi shows, where that is certain.
 
-    It is where all vGPUs of a type of the VM are on one GPU, or the VM has one of the type.
+    It is where all vGPUs of a type of the VM are on one GPU, or the guest shows the UUID that the host shows (that the
+    two are the same is unverified).
     """
     host = _host(node, estate)
     own = [v for v in _running(host) if v.vm_name == node.vm] if host is not None else []
+    by_uuid = dict(_by_uuid(_lines(host.probes.get(RUNNING.name)))) if host is not None else {}
     gpus = []
     for gpu in node.gpus:
+        if gpu.profile and not gpu.host_pci and gpu.uuid:
+            gpu = replace(gpu, host_pci=by_uuid.get(gpu.uuid.removeprefix("GPU-").lower(), ""))
         at = {v.pci for v in own if v.profile.removeprefix("nvidia_") == gpu.profile.removeprefix("nvidia_")}
         gpus.append(replace(gpu, host_pci=at.pop()) if gpu.profile and not gpu.host_pci and len(at) == 1 else gpu)
     return replace(node, gpus=tuple(gpus))
+
+
+def _by_uuid(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the UUIDs of vGPUs with the PCI addresses of their GPUs."""
+    pci = ""
+    for line in lines:
+        if found := re.fullmatch(r"GPU (\S+)", line.strip()):
+            pci = normal_pci(found[1])
+        elif found := re.fullmatch(r"vGPU UUID\s+: (\S+)", line.strip()):
+            yield found[1].lower(), pci
 
 
 def loads(node: Node, estate: Estate) -> tuple[int, ...]:

@@ -117,7 +117,7 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
             answered, taken = known
             guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
             after = readings_of(guest.counters, taken)
-            made = replace(made, node=refined(named, guest), guest=guest, after=after, at=taken)
+            made = replace(made, node=placed(refined(named, guest), found.estate), guest=guest, after=after, at=taken)
         observed.append(made)
     return observed
 

@@ -125,8 +125,8 @@ def _of_table(out: str) -> Iterator[DcgmResult]:
 
 def not_applicable(node: Node, guest: GuestFacts, *, passthrough: bool) -> str:
     """Return why DCGM diagnostics do not apply to a VM, "" where they do."""
-    if not node.gpus:
-        return "the VM has no GPU"
+    if not node.gpus or not guest.gpus:
+        return "the VM has no GPU" if not node.gpus else "the guest shows no GPU"
     if not passthrough:
         return "vGPU; DCGM is for whole GPUs in passthrough mode"
     if any(gpu.mig for gpu in guest.gpus):

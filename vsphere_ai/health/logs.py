@@ -9,7 +9,7 @@ from vsphere_ai.health.answers import GuestFacts, link_of
 from vsphere_ai.health.counters import Outage
 from vsphere_ai.health.finding import Finding, Witness
 from vsphere_ai.health.kernel_log import HARDWARE, events, unfamiliar
-from vsphere_ai.health.outages import outage_problem, outages_in
+from vsphere_ai.health.outages import GUEST_LINK, outage_problem, outages_in
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.health.witness import HostFacts
@@ -73,7 +73,8 @@ def is_down(rail: Rail, guest: GuestFacts) -> bool:
 
 def _unfamiliar(node: Node, guest: GuestFacts, learned: frozenset[str]) -> Iterator[Finding]:
     """Yield lines that no healthy VM had: a warning for those about hardware; XIDs and outages are other checks."""
-    lines = [line for line in unfamiliar(guest.kernel, learned) if not any(events([line])) and not outages_in([line])]
+    every = unfamiliar(guest.kernel, learned)
+    lines = [line for line in every if not any(events([line])) and not GUEST_LINK.search(line)]
     hardware = [line for line in lines if HARDWARE.search(line)]
     for own, warns in ((hardware, True), ([line for line in lines if line not in hardware], False)):
         if own:
