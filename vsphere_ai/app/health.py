@@ -18,7 +18,7 @@ from vsphere_ai.health import dcgm
 from vsphere_ai.health.answers import Answer
 from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, xid_findings
 from vsphere_ai.health.estate import shared
-from vsphere_ai.health.finding import Finding, Verdict, worst
+from vsphere_ai.health.finding import Finding, Verdict, VmUse, worst
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.language.document import Faults, require
 from vsphere_ai.language.document import load as load_document
@@ -116,17 +116,6 @@ def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[Finding]:
         known = answer if isinstance(answer, Answer) else Answer(failure=answer.message)
         found += dcgm.dcgm_findings(each.node, each.guest, known, level)
     return found
-
-
-@dataclass(frozen=True)
-class VmUse:
-    """The use of the GPUs of a VM: `busy`, `idle`, `off` or `unknown`; idle at least since then."""
-
-    vm: str
-    host: str
-    gpus: tuple[str, ...]
-    state: str
-    since: datetime | None = None
 
 
 def gpu_use(request: HealthRequest, emit: Emit = ignore) -> tuple[str, tuple[VmUse, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.health import HealthRequest
@@ -13,19 +12,10 @@ from vsphere_ai.benchmarks.statistics import norm
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import Observed, judge
 from vsphere_ai.health.finding import Finding
-from vsphere_ai.health.profile import MEASURES, Number, Profile, learned, measured
+from vsphere_ai.health.profile import MEASURES, Learned, Number, Profile, learned, measured
 
 EXACT = ("gpus", "gpu_name", "driver", "cuda", "packages", "rails", "mtu", "policy_routes", "roce_v2")
 """What healthy VMs have in common; of these values the usual ones are learned."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A profile, the VMs that it was learned from, and those that were left out, each with the reason."""
-
-    profile: Profile
-    vms: tuple[str, ...]
-    left_out: Mapping[str, str]
 
 
 def learn_profile(request: HealthRequest, emit: Emit = ignore) -> Learned:

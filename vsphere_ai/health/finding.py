@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 Verdict = Literal["ok", "info", "warn", "unknown", "fail"]
@@ -40,6 +41,17 @@ class Finding:
         part = f", {self.part}" if self.part else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{where}{part}: {self.message}{remedy}"
+
+
+@dataclass(frozen=True)
+class VmUse:
+    """The use of the GPUs of a VM: `busy`, `idle`, `off` or `unknown`; idle at least since then."""
+
+    vm: str
+    host: str
+    gpus: tuple[str, ...]
+    state: str
+    since: datetime | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:

@@ -119,6 +119,15 @@ class Profile(BaseModel):
         return given
 
 
+@dataclass(frozen=True)
+class Learned:
+    """A profile, the VMs that it was learned from, and those that were left out, each with the reason."""
+
+    profile: Profile
+    vms: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
 def learned(node: Node, facts: GuestFacts) -> Profile:
     """Return the profile of a VM that is known to be good, without numbers."""
     links = [(rail, link) for rail in node.rails if (link := link_of(rail, facts)) is not None]

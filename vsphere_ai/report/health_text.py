@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from vsphere_ai.health.checks import VmHealth
-from vsphere_ai.health.finding import Finding, worst
-from vsphere_ai.health.profile import MEASURES
+from vsphere_ai.health.finding import Finding, VmUse, worst
+from vsphere_ai.health.profile import MEASURES, Learned
 from vsphere_ai.health.registry import WORDS, step, who
 from vsphere_ai.model.text import counted, safe
-
-if TYPE_CHECKING:
-    from vsphere_ai.app.health import VmUse
-    from vsphere_ai.app.health_learn import Learned
 
 
 def health_text(vms: Sequence[VmHealth], estate: Sequence[Finding] = ()) -> str:
