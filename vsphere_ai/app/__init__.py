@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
-    from vsphere_ai.app.health import HealthRequest, HealthResult, VmUse, check_health, gpu_use, load_profile
-    from vsphere_ai.app.health_learn import Learned, learn_profile
+    from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, gpu_use, load_profile
+    from vsphere_ai.app.health_learn import learn_profile
     from vsphere_ai.app.kubernetes_export import (
         ExportRequest,
         ExportResult,
@@ -96,8 +96,8 @@ _NAMES = {
     "adopt_vms": "AdoptRequest adopt",
     "apply_plan": "ApplyRequest apply",
     "guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
-    "health": "HealthRequest HealthResult VmUse check_health gpu_use load_profile",
-    "health_learn": "Learned learn_profile",
+    "health": "HealthRequest HealthResult check_health gpu_use load_profile",
+    "health_learn": "learn_profile",
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "approval": "Confirm",
@@ -169,8 +169,8 @@ __all__ += [
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
-__all__ += ["HealthRequest", "HealthResult", "VmUse", "check_health", "gpu_use", "load_profile"]
-__all__ += ["Learned", "learn_profile"]
+__all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
+__all__ += ["learn_profile"]
 
 
 def __getattr__(name: str) -> object:
