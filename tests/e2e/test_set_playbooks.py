@@ -16,6 +16,7 @@ POOLS = ROOT / "inventories" / "training.yml"
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.01, shutdown_seconds: 0.05, guest_seconds: 0.1}"
 ONCE = {
     "training-set": ("CloneVM_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task"),
+    "hand-over": ("CloneVM_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task"),
     "vm-set": ("CloneVM_Task", "PowerOnVM_Task"),
 }
 

@@ -36,4 +36,17 @@ def launch(job: TrainingJob, mode: Mode, nodes: Sequence[Node], run: str) -> Lau
     plan = Plan(job, tuple(nodes), run)
     made = LAUNCHERS[mode](plan)
     more = (replace(own, files=(*own.files, *plan.topology_files(n))) for n, own in enumerate(made.nodes))
-    return replace(made, nodes=tuple(more))
+    notes = made.notes
+    if len(nodes) > 1 and job.nccl != "off" and not any(node.rails for node in nodes):
+        notes = (*notes, "no node has a NIC for training traffic: it goes over TCP on the control network")
+    return replace(made, nodes=tuple(more), listens=made.listens or _listens(plan, mode), notes=notes)
+
+
+def _listens(plan: Plan, mode: Mode) -> tuple[tuple[int, int], ...]:
+    """Return where rank 0 listens; torchrun alone on one node chooses a free port by itself."""
+    job = plan.job
+    if mode == "torchrun" or (mode == "lightning" and job.lightning.via == "torchrun"):
+        if job.torchrun.elastic:
+            return ((0, job.torchrun.rendezvous_port),)
+        return ((0, job.port),) if len(plan.nodes) > 1 else ()
+    return ((0, job.port),) if plan.world_size > 1 else ()
