@@ -17,14 +17,9 @@ KERNEL = Asked("release", ("uname", "-r"))
 
 def guest_facts(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, Mapping[str, str]]:
     """Return fact -> value by VM; without VMs whose guest cannot be asked, and without what it does not answer."""
-    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.guest_ssh import on_guests
 
-    shells, _ = open_guests(nodes, settings)
-    try:
-        found = on_each(shells.values(), _facts)
-    finally:
-        for shell in shells.values():
-            shell.close()
+    found = on_guests(nodes, settings, _facts)
     return {vm: facts for vm, facts in found.items() if isinstance(facts, Mapping)}
 
 

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from vsphere_ai.app.apply_plan import ApplyRequest, apply_playbook
-from vsphere_ai.app.approval import Confirm, no_confirmation
+from vsphere_ai.app.apply_plan import apply_playbook
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.references import load
-from vsphere_ai.app.replace_members import require_members
+from vsphere_ai.app.replace_members import MembersRequest, require_members
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.resources.makes_vms import MakesVms
-from vsphere_ai.runs.locks import Mode
 
 
 @dataclass(frozen=True)
-class AdoptRequest:
-    """Which VMs to adopt, by their names in the ranges of a playbook, whose sets they are to be in.
+class AdoptRequest(MembersRequest):
+    """Which VMs to adopt into the sets of the playbook. `dry_run` plans, and changes nothing."""
 
-    `dry_run` plans, and changes nothing.
-    """
-
-    playbook: Path
-    vms: tuple[str, ...]
-    estate: EstateRequest = field(default_factory=EstateRequest)
-    yes: bool = False
-    confirm: Confirm = no_confirmation
-    lock: Mode | None = None
     dry_run: bool = False
 
 
@@ -41,15 +28,7 @@ def adopt(request: AdoptRequest, emit: Emit = ignore) -> RunResult:
     What `apply` raises; `UsageError` for a VM that no play of the playbook names.
     """
     playbook = _adopting(load(request.playbook, request.estate, emit), request.vms)
-    names = ", ".join(request.vms)
-    given = ApplyRequest(
-        request.playbook,
-        replace(request.estate, limit=",".join(request.vms)),
-        request.yes,
-        request.confirm,
-        request.lock,
-        title=f"adopt {names} into {request.playbook}",
-    )
+    given = request.to_apply("adopt {vms} into {playbook}")
     if request.dry_run:
         given = replace(given, yes=False, confirm=lambda _: False, lock="none")
     return apply_playbook(playbook, given, emit)

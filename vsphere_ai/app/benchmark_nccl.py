@@ -30,7 +30,7 @@ from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.text import plain
+from vsphere_ai.model.text import counted, plain
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.training.nccl_env import nccl_settings
 
@@ -160,7 +160,7 @@ def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
     ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
     trend = record(read.estate.about.instance, name, runner.last, ranks)
     if trend is not None and trend.is_worse and trend.norm is not None:
-        earlier = f"{trend.norm.mean:.2f} GB/s of its {trend.norm.count} earlier results"
+        earlier = f"{trend.norm.mean:.2f} GB/s of {counted(trend.norm.count, 'earlier result')}"
         text = f"{name}: {-trend.change:.1%} slower than the {earlier}"
         emit(Remark("bench.slower", text))
 

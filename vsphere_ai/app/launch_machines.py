@@ -17,21 +17,15 @@ RULE = "render.guest"
 
 def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ignore) -> dict[str, Machine]:
     """Return what guests show, by VM; one that does not answer is left out, with a remark."""
-    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.guest_ssh import on_guests
 
-    shells, failed = open_guests(nodes, settings)
-    try:
-        found = on_each(shells.values(), _machine)
-    finally:
-        for shell in shells.values():
-            shell.close()
-    made = {}
+    found, made = on_guests(nodes, settings, _machine), {}
     for node in nodes:
-        answer = found.get(node.vm) or failed.get(node.vm)
+        answer = found[node.vm]
         if isinstance(answer, Machine):
             made[node.vm] = answer
         else:
-            why = answer if isinstance(answer, str) else answer.message if answer else "it was not asked"
+            why = answer if isinstance(answer, str) else answer.message
             emit(Remark(RULE, f"{node.vm}: CPUs, memory and GPUs are not known: {why}"))
     return made
 

@@ -21,12 +21,8 @@ from vsphere_ai.runs.locks import Mode
 
 
 @dataclass(frozen=True)
-class ReplaceRequest:
-    """Which VMs to replace, by their names in the ranges of a playbook, which says what is made in their place.
-
-    `destroy` is the number of VMs, without which `yes` confirms nothing. `force` powers guests off that cannot be shut
-    down.
-    """
+class MembersRequest:
+    """Which VMs are meant, by their names in the ranges of a playbook that makes sets."""
 
     playbook: Path
     vms: tuple[str, ...]
@@ -34,6 +30,22 @@ class ReplaceRequest:
     yes: bool = False
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
+
+    def to_apply(self, words: str, destroy: int | None = None) -> ApplyRequest:
+        """Return the request to apply the playbook to these VMs only; `words` say what is done with them."""
+        estate = replace(self.estate, limit=",".join(self.vms))
+        title = words.format(vms=", ".join(self.vms), playbook=self.playbook)
+        return ApplyRequest(self.playbook, estate, self.yes, self.confirm, self.lock, destroy=destroy, title=title)
+
+
+@dataclass(frozen=True)
+class ReplaceRequest(MembersRequest):
+    """Which VMs to replace; the playbook says what is made in their place.
+
+    `destroy` is the number of VMs, without which `yes` confirms nothing. `force` powers guests off that cannot be shut
+    down.
+    """
+
     destroy: int | None = None
     force: bool = False
 
@@ -44,16 +56,7 @@ def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
     What `apply` raises; `UsageError` for a VM that no play of the playbook makes.
     """
     playbook = _replacing(load(request.playbook, request.estate, emit), request.vms)
-    names = ", ".join(request.vms)
-    given = ApplyRequest(
-        request.playbook,
-        replace(request.estate, limit=",".join(request.vms)),
-        request.yes,
-        request.confirm,
-        request.lock,
-        destroy=request.destroy,
-        title=f"replace {names} of {request.playbook}",
-    )
+    given = request.to_apply("replace {vms} of {playbook}", request.destroy)
     return apply_playbook(forced(playbook) if request.force else playbook, given, emit)
 
 

@@ -58,7 +58,7 @@ def separate(slow: SlowLayer, node: Node, others: Sequence[str], judge: Judge) -
         return slow
     found = []
     for way in ways:
-        trials = [Trial(vms, runs=RUNS * judge.runs, why="layer", layer=way) for vms in (own, other)]
+        trials = [Trial(vms, runs=RUNS * judge.runs, why=way, layer=way) for vms in (own, other)]
         results = yield tuple(trials)
         found.append((way, results.get(trials[0]), results.get(trials[1])))
     first, second = (judge.is_slow(value, healthy) for _, value, healthy in found)

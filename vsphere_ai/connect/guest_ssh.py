@@ -124,6 +124,18 @@ def open_guests(
     return {vm: shell for vm, shell in shells.items() if vm not in failed}, failed
 
 
+def on_guests(
+    nodes: Iterable[Node], settings: GuestSettings, work: Callable[[GuestSsh], T]
+) -> dict[str, T | VsphereAiError]:
+    """Log in to the guests of nodes, do something on all of them at once, and close the connections."""
+    shells, failed = open_guests(nodes, settings)
+    try:
+        return {**failed, **on_each(shells.values(), work)}
+    finally:
+        for shell in shells.values():
+            shell.close()
+
+
 def on_each(shells: Iterable[GuestSsh], work: Callable[[GuestSsh], T]) -> dict[str, T | VsphereAiError]:
     """Do something on many guests at once; return what it brought, or went wrong, by the names of the VMs.
 

@@ -112,7 +112,7 @@ class Gate:
                 names = alike.setdefault((each.status, each.name, each.text), [])
                 names += [part.partition(":")[2] for part in each.of[:1]]
         for (_, name, text), names in alike.items():
-            said = [n for n in names if n not in text]
+            said = [n for n in names if n not in text and n not in name]
             more = f" and {len(said) - MOST_NAMES} more" if len(said) > MOST_NAMES else ""
             yield f"{name}: {text}" + (f" ({', '.join(said[:MOST_NAMES])}{more})" if said else "")
 

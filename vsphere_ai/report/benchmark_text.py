@@ -52,7 +52,7 @@ def check_lines(checks: Iterable[Check]) -> Iterator[str]:
 
 def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
     run = parsed.run
-    yield safe(f"{parsed.file}: {_about(run)}")
+    yield safe(f"{parsed.file}: {_about(run)}" if parsed.file else _about(run))
     if rows and run.rows:
         shown = run.rows[-MOST_ROWS:]
         heads = ("size", "time", "algbw", "busbw", "in-place", "algbw", "busbw")
@@ -183,7 +183,7 @@ def layers_text(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]
     for vms in dict.fromkeys(trial.vms for trial in found):
         values = [of.get((vms, way), -1.0) for way in ways]
         rows.append((", ".join(vms), *("-" if v == -1.0 else "none" if v is None else f"{v:.2f}" for v in values)))
-    lines = [table(("GB/s", *(way or EVERYTHING for way in ways)), rows)]
+    lines = [table(("vms, in GB/s", *(way or EVERYTHING for way in ways)), rows)]
     for trial, share in slow.items():
         text = f"{' and '.join(trial.vms)}, {trial.layer or EVERYTHING}: {share:.0%} of what others reach"
         lines.append(safe(f"slow: {text}"))
@@ -235,5 +235,5 @@ def rails_text(rates: Sequence[RailRate], checks: Sequence[Check], found: Sequen
     rows = [
         (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates
     ]
-    lines = [table(("vm", "rail", "Gb/s", "link"), rows), *check_lines(checks)]
+    lines = [table(("vm", "rail", "gigabit/s", "link"), rows), *check_lines(checks)]
     return "\n".join([*lines, *verdict_lines(found, is_clean=not checks)])

@@ -33,6 +33,8 @@ def certificate_text(certificate: Certificate) -> str:
     ]
     for gate in certificate.gates:
         taken = f"{counted(len(gate.measurements), 'measurement')} in {duration(gate.seconds)}"
+        earliest = min((m.taken for m in gate.measurements if m.taken), default=None)
+        taken += f", the first of {earliest:%Y-%m-%d %H:%M}" if earliest else ""
         lines.append(f"  {gate.status:<8}{safe(gate.name):<16}{taken}")
         lines += [f"          {safe(reason)}" for reason in gate.reasons[:MOST_REASONS]]
         more = len(gate.reasons) - MOST_REASONS
