@@ -64,7 +64,7 @@ def _log(host: Host, defects: Defects) -> list[str]:
             if each.is_at(host=host.name, gpu=gpu.pci):
                 number = round(each.number("number", 79))
                 text = each.text("text") or TEXTS.get(number, "unknown")
-                when = datetime.now(UTC) - timedelta(minutes=5)
+                when = datetime.now(UTC) - timedelta(seconds=1)
                 stamp = f"{when:%Y-%m-%dT%H:%M:%S}.123Z cpu12:2098765)"
                 lines.append(f"{stamp}NVRM: Xid (PCI:{gpu.pci.rpartition('.')[0]}): {number}, {text}")
     return lines

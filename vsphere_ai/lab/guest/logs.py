@@ -38,7 +38,7 @@ def lines(machine: Machine) -> Iterator[tuple[float, str]]:
         number = round(each.number("number", 79))
         at = next((g.bus for g in machine.gpus), "0000:02:00.0").rpartition(".")[0]
         text = each.text("text") or TEXTS.get(number, "unknown")
-        yield machine.uptime - 60, f"NVRM: Xid (PCI:{at}): {number}, pid=4559, name=python3, {text}"
+        yield _lately(machine), f"NVRM: Xid (PCI:{at}): {number}, pid=4559, name=python3, {text}"
 
     for nic in machine.nics:
         for down, up in outages(machine.defects, "guest", **machine.on(nic)):
@@ -46,7 +46,12 @@ def lines(machine: Machine) -> Iterator[tuple[float, str]]:
                 text = f"NIC Link is {state.capitalize()}" if nic.driver == "vmxnet3" else f"Link {state}"
                 yield machine.uptime - (time.time() - when), f"{nic.driver} 0000:0b:00.0 {nic.name}: {text}"
     for each in machine.defects.of("log-line", vm=machine.name):
-        yield machine.uptime - 60, each.text("text", "nvidia-fabricmanager: unexpected state")
+        yield _lately(machine), each.text("text", "nvidia-fabricmanager: unexpected state")
+
+
+def _lately(machine: Machine) -> float:
+    """Return the seconds since boot of a minute ago; of a guest that has just booted, of a moment ago."""
+    return max(machine.uptime - 60, machine.uptime * 0.9)
 
 
 def outages(defects: Defects, side: str, **place: str) -> Iterator[tuple[float, float]]:
