@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.approval import Confirm, approve, no_confirmation
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest
 from vsphere_ai.app.crossover_choice import Choice, Moves, Wish, choose
-from vsphere_ai.app.crossover_trials import Trials
+from vsphere_ai.app.crossover_trials import Booting, Trials
 from vsphere_ai.app.events import Begun, Emit, Remark, ignore
 from vsphere_ai.app.locking import held
 from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
@@ -34,17 +35,21 @@ from vsphere_ai.planning.relocation import PATHS
 from vsphere_ai.planning.relocation_plan import plan_of
 from vsphere_ai.reading.scope import with_gpus
 from vsphere_ai.resources import kinds
+from vsphere_ai.runs import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vsphere_ai.app.session import Session
-    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.facts import Estate, Facts
     from vsphere_ai.model.nodes import Node
     from vsphere_ai.model.steps import Query
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.reading.collector import Depth
     from vsphere_ai.runs.locks import Mode
+
+
+GUEST = ("guest.ipAddress", "guest.net")
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,8 @@ def bench_crossover(request: CrossoverRequest, emit: Emit = ignore) -> Crossover
 class _Work:
     def __init__(self, session: Session, request: CrossoverRequest, title: str, emit: Emit) -> None:
         self._session, self._request, self._title, self._emit = session, request, title, emit
+        self._unreported: frozenset[str] = frozenset()
+        """References of VMs whose guests do not report their addresses while they run, either."""
 
     def carried_out(self, playbook: Playbook | None, locks: object) -> CrossoverResult:
         request, options = self._request, self._request.options
@@ -138,6 +145,7 @@ class _Work:
         test = NcclTest(least="64M", most="1G", suffix=options.suffix)
         nccl = NcclRequest(request.nodes, test, NcclOptions(timeout=options.timeout))
         trials = Trials(nccl, settings, {n.vm: n for n in nodes}, self._emit)
+        self._unreported = frozenset(n.ref for n in nodes if n.vm in self._silent(choice.moves, nodes))
         before = trials.measure(choice.test.trials)
         if not choice.test.is_reproduced(before):
             return CrossoverResult(plan, choice.test, choice.test.answer(before, None), before)
@@ -145,14 +153,27 @@ class _Work:
         crossed, stop = choice.test, self._session.stop
 
         def measure(say: Callable[[str], None]) -> None:
-            found = trials.measure_when_up(crossed.after, options.boot_timeout, stop, say)
+            booting = Booting(options.boot_timeout, stop, say, partial(self._silent, choice.moves, nodes))
+            found = trials.measure_when_up(crossed.after, booting)
             if self._are_there(choice.moves):
                 after.update(found)
 
         empty = Playbook(self._title, hashlib.sha256(self._title.encode()).hexdigest(), ())
         origin = Origin(self._title, locks, measure=measure)  # type: ignore[arg-type]
         run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
-        return CrossoverResult(plan, crossed, crossed.answer(before, after), before, after, run)
+        verdict = crossed.answer(before, after)
+        record = journal.open_run(run.record)
+        record.update(what=f"{self._title}: {verdict}")  # where `runs` shows it
+        record.close()
+        return CrossoverResult(plan, crossed, verdict, before, after, run)
+
+    def _silent(self, moves: Moves, nodes: tuple[Node, ...]) -> dict[str, str]:
+        """Return the VMs that were moved whose guests do not report the address at which they are reached."""
+        own = {n.ref: n for n in nodes if n.ref in {m.vm.ref for m in moves}}
+        seen = self._session.vcenter.read_objects(sorted(own), {"VirtualMachine": GUEST})
+        said = {ref: {str(facts.get(GUEST[0])), *_addresses(facts)} for ref, facts in seen.items()}
+        known = {n.vm: n.address in said.get(ref, set()) or ref in self._unreported for ref, n in own.items()}
+        return {vm: "its address is not reported yet" for vm, is_known in known.items() if not is_known}
 
     def _are_there(self, moves: Moves) -> bool:
         """Return whether every VM is still on the host it was moved to; DRS or a user may have moved it on."""
@@ -193,3 +214,9 @@ class _Work:
 
         choice, estate = evaluate_with(kinds(), read, made)
         return estate, choice
+
+
+def _addresses(facts: Facts) -> set[str]:
+    """Return the addresses that a guest reports."""
+    nics = facts.get("guest.net") or ()
+    return {str(address) for nic in nics for address in nic.get("ipAddress") or ()}

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.benchmark_nccl import NcclRequest, Runner
@@ -30,6 +30,19 @@ AGAIN = 2.0
 GPUS = ("nvidia-smi", "-L")
 
 
+@dataclass(frozen=True)
+class Booting:
+    """How guests are waited for that may boot: up to `within` seconds, unless the run is stopped.
+
+    `absent` returns the VMs that are not to be logged in to yet, and why; `say` takes lines of progress.
+    """
+
+    within: float
+    stop: Stop
+    say: Callable[[str], None]
+    absent: Callable[[], Mapping[str, str]]
+
+
 class Trials:
     """Measures trials on guests; each time they are logged in to anew: their VMs may have been powered off."""
 
@@ -47,20 +60,16 @@ class Trials:
         finally:
             _close(shells)
 
-    def measure_when_up(
-        self, trials: Sequence[Trial], within: float, stop: Stop, say: Callable[[str], None]
-    ) -> dict[Trial, float | None]:
+    def measure_when_up(self, trials: Sequence[Trial], booting: Booting) -> dict[Trial, float | None]:
         """Measure trials once their guests answer; what is not measured is None. `Withdrawn` when stopped."""
-        lines: list[str] = []
 
         def emit(event: Event) -> None:
             if isinstance(event, Status | Answer):
-                say(" ".join(event.text.split()))
+                booting.say(" ".join(event.text.split()))
             elif isinstance(event, Remark):
-                lines.append(event.text)
                 self._emit(event)
 
-        shells = self._opened(self._of(trials), within, stop, say)
+        shells = self._opened(self._of(trials), booting)
         done: Future[dict[Trial, float | None]] = Future()
 
         def work() -> None:
@@ -72,7 +81,7 @@ class Trials:
         threading.Thread(target=work, daemon=True, name="crossover").start()
         try:
             while not done.done():
-                if stop.event.wait(LOOK):
+                if booting.stop.event.wait(LOOK):
                     raise Withdrawn
             return done.result()
         finally:
@@ -88,36 +97,39 @@ class Trials:
             found |= runner.round([trial])
         return found
 
-    def _opened(
-        self, nodes: Sequence[Node], within: float, stop: Stop, say: Callable[[str], None]
-    ) -> dict[str, GuestSsh]:
+    def _opened(self, nodes: Sequence[Node], booting: Booting) -> dict[str, GuestSsh]:
         """Log in to guests, each of which may boot; `StepFailed` for one that does not answer in time."""
-        started, shells, waiting = time.monotonic(), dict[str, GuestSsh](), list(nodes)
-        while waiting:
-            opened, failed = open_guests(waiting, replace(self._settings))
-            for vm, shell in list(opened.items()):
-                try:
-                    ready = shell.run(GPUS, timeout=60.0).code == 0
-                except VsphereAiError as error:
-                    ready, failed[vm] = False, error
-                if ready:
+        started, shells = time.monotonic(), dict[str, GuestSsh]()
+        while True:
+            why = dict(booting.absent())
+            opened, failed = open_guests([n for n in nodes if n.vm not in (*shells, *why)], self._settings)
+            why |= {vm: error.message for vm, error in failed.items()}
+            for vm, shell in opened.items():
+                said = _why_not_ready(shell)
+                if not said:
                     shells[vm] = shell
-                else:
-                    shell.close()
-            waiting = [n for n in waiting if n.vm not in shells]
-            waited = time.monotonic() - started
-            if waiting and waited > within:
+                    continue
+                why[vm] = said
+                shell.close()
+            if not why:
+                return shells
+            waited, names = time.monotonic() - started, ", ".join(sorted(why))
+            booting.say(f"waiting for the guest of {names}, {waited:.0f} s")
+            if waited > booting.within:
                 _close(shells)
-                first = waiting[0].vm
-                why = failed[first].message if first in failed else "nvidia-smi finds no GPU in it"
-                text = f"the guest of {first} did not answer within {within:.0f} s: {why}"
+                first = min(why)
+                text = f"the guest of {first} did not answer within {booting.within:.0f} s: {why[first]}"
                 raise StepFailed(text, "look at its console", rule="crossover.guest")
-            if waiting:
-                say(f"waiting for the guest of {', '.join(n.vm for n in waiting)}, {waited:.0f} s")
-                if stop.event.wait(AGAIN):
-                    _close(shells)
-                    raise Withdrawn
-        return shells
+            if booting.stop.event.wait(AGAIN):
+                _close(shells)
+                raise Withdrawn
+
+
+def _why_not_ready(shell: GuestSsh) -> str:
+    try:
+        return "" if shell.run(GPUS, timeout=60.0).code == 0 else "nvidia-smi finds no GPU in it"
+    except VsphereAiError as error:
+        return error.message
 
 
 def _close(shells: Mapping[str, GuestSsh]) -> None:
