@@ -32,7 +32,17 @@ hosts:
          bridges: ["0000:ae:00.0", "{OTHER}", "0000:b1:04.0"]}}
     vmkernel: [{{name: vmk0, port_group: dvpg-lan}}, {{name: vmk2, port_group: dvpg-rdma}}]
     ssh: {{running: true, policy: off}}
+  - name: esx02.lab.local
+    cluster: gpu-a
+    nvidia_driver: 470.256.02
+    gpus:
+      - {{pci: 0000:3b:00.0, board: a100-40gb, device_id: 20f1}}
+      - {{pci: 0000:86:00.0, board: a100-40gb, device_id: 20f1, numa: 1}}
+      - {{pci: 0000:af:00.0, board: a100-40gb, device_id: 20f1, numa: 1}}
+    nics: [{{name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}}]
+    ssh: {{running: true, policy: off}}
 vms:
+  - {{name: virtual, host: esx02.lab.local, power: on, hardware: 19, network: dvpg-lan}}
   - {{name: both, host: esx01.lab.local, power: on, hardware: 19, network: dvpg-lan, cpus: 24, memory_gb: 64}}
 """
 PLAY = """
@@ -40,6 +50,11 @@ PLAY = """
   rolling: {evacuate: power_off}
   pvrdma_host: {vmknic: vmk2, firewall: true}
   passthrough: {"0000:3e:00.0": true, "0000:b2:00.0": true, "0000:b4:00.0": true}
+- hosts: esx02.lab.local
+  rolling: {evacuate: power_off}
+  graphics: {default_type: shared_direct}
+- vms: virtual
+  vgpu: [grid_a100-40c, grid_a100-40c]
 - vms: both
   pci_devices: [{host_device: "0000:3e:00.0"}, {host_device: "0000:b2:00.0"}, {host_device: "0000:b4:00.0"}]
   adapters: [{type: pvrdma, port_group: dvpg-rdma}]
@@ -72,8 +87,21 @@ def test_the_file_of_a_vm_is_the_tree_of_its_host(farm, cli):
     assert [(g["host_pci"], g["numa"]) for g in vm["gpus"]] == [("0000:3e:00.0", 0), ("0000:b2:00.0", 1)]
     assert [g["rails"][0]["distance"] for g in vm["gpus"]] == ["PIX", "SYS"]
 
+    # which GPU runs which of several vGPUs is what the host's nvidia-smi says
+    assert cli("render", "nccl-topo", "virtual") == 0, cli.out + cli.err
+    (host,) = [h for h in farm.get("/lab/farm")["hosts"] if h["name"] == "esx02.lab.local"]
+    planted = {"0000:3b:00.0": 0, "0000:86:00.0": 1, "0000:af:00.0": 1}
+    used = [planted[g["pci"]] for g in host["gpus"] if "virtual" in g["vms"]]
+    tree = shown(cli.out)
+    assert {numa: len(below) for numa, below in tree.items()} == {n: used.count(n) for n in set(used)}
+    assert all(g["pci"] in cli.out for g in host["gpus"] if "virtual" in g["vms"])
+    assert cli("health", "virtual", "--format", "json", "--profile", cli.file("interval: 0\n", "at-once.yml")) == 0
+    (vm,) = json.loads(cli.out)["vms"]
+    assert {g["host_pci"] for g in vm["gpus"]} == {g["pci"] for g in host["gpus"] if "virtual" in g["vms"]}
 
-def test_a_vm_without_a_gpu_has_no_file_and_no_vms_are_an_error(farm, cli):
     assert cli("render", "nccl-topo", "nothing-*") == 64
+
+
+def test_what_is_to_be_written_or_checked_has_to_be_named(cli):
     assert cli("render", "nccl-topo") == 64
     assert cli("render", "nccl-topo", "--check", "nowhere.xml") == 64

@@ -53,7 +53,7 @@ def in_use(facts, pci=FIRST):
 def test_the_capture():
     assert parse_running(0, CAPTURED) == (
         RunningVgpu("0000:c1:00.0", 3251634327, "2103066", "Win11SV2_View87", "GRID T4-4Q", None, "527.15",
-                    "Licensed (Expiry: 2022-11-23 5:2:12 GMT)"),
+                    "Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "afdcf724-1dd2-11b2-8534-624f22674b66"),
     )  # fmt: skip
     (one,) = parse_running(0, CAPTURED)
     assert (one.licensed, one.expires) == (True, "2022-11-23 5:2:12 GMT")

@@ -12,6 +12,7 @@ from vsphere_ai.app.events import Emit, Status
 from vsphere_ai.app.health_history import History
 from vsphere_ai.app.health_hosts import PROBES, host_facts, loads, placed
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
+from vsphere_ai.app.nodes_topology import with_vgpu_sites
 from vsphere_ai.app.preflight import ask_guest
 from vsphere_ai.app.read_estate import report_malformed
 from vsphere_ai.app.references import load
@@ -117,7 +118,8 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
             answered, taken = known
             guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
             after = readings_of(guest.counters, taken)
-            made = replace(made, node=placed(refined(named, guest), found.estate), guest=guest, after=after, at=taken)
+            whole = with_vgpu_sites(placed(refined(named, guest), found.estate), state.vgpus)
+            made = replace(made, node=whole, guest=guest, after=after, at=taken)
         observed.append(made)
     return observed
 

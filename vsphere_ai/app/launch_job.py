@@ -12,6 +12,7 @@ from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes
 from vsphere_ai.app.nodes_checked import Nodes
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Diagnostic, InputError, Refused
+from vsphere_ai.gpu import live
 from vsphere_ai.language.document import Faults, load, require
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
@@ -54,7 +55,7 @@ def job_nodes(
     """
     if isinstance(job.nodes, SetNodes):
         wanted = NodesRequest((), path.parent / job.nodes.playbook, job.nodes.set, job.nodes.nic, estate)
-        found = list_nodes(wanted, emit)
+        found = list_nodes(wanted, emit, (live.RUNNING,) if usable and job.has_host_topology else ())
         if usable:
             _require_usable(found, job.nodes.set)
         return found.nodes, found.states

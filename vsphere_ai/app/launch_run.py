@@ -35,7 +35,7 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
         wanted = _wanted(launch(job, request.mode, nodes, job.training_job))
         nodes = checked((nodes, states), settings, wanted, emit, rule="launch.preflight")
     if job.has_host_topology:
-        nodes = placed_nodes(nodes, settings)
+        nodes = placed_nodes(nodes, settings, states)
     run = new_run(job)
     made = launch(job, request.mode, nodes, run)
     again = job.resumed()

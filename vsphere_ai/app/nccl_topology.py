@@ -9,8 +9,10 @@ from pathlib import Path
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.nodes import guest_settings, list_nodes, meant
 from vsphere_ai.app.nodes_pci import asked_nodes
+from vsphere_ai.app.nodes_topology import with_vgpu_sites
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import StepFailed, UsageError
+from vsphere_ai.gpu import live
 from vsphere_ai.language.document import require, text_of
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
@@ -58,14 +60,14 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
     """
     if not request.what:
         raise UsageError("there are VMs to write for, or a file to check", "name VMs, or give --check FILE")
-    known = list_nodes(meant(request.what, request.estate, set=request.set), emit)
+    known = list_nodes(meant(request.what, request.estate, set=request.set), emit, (live.RUNNING,))
     nodes, unasked = known.nodes, {node.vm: NO_GUESTS for node in known.nodes}
     inventory = find_inventory(request.estate.inventory)
     if inventory.guests is not None:
         emit(Status(f"topology: {len(nodes)} guests"))
         on = [n for n in nodes if known.states[n.vm].power == "poweredOn"]
         answered, errors = asked_nodes(on, guest_settings(inventory))
-        by_vm = {node.vm: node for node in answered}
+        by_vm = {node.vm: with_vgpu_sites(node, known.states[node.vm].vgpus) for node in answered}
         nodes = tuple(by_vm.get(node.vm, node) for node in nodes)
         unasked = {node.vm: "it is not powered on" for node in nodes if node.vm not in by_vm}
         unasked |= {vm: error.message for vm, error in errors.items()}

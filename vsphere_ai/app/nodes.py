@@ -63,14 +63,14 @@ class NodesResult:
     states: Mapping[str, NodeState]
 
 
-def list_nodes(request: NodesRequest, emit: Emit = ignore) -> NodesResult:
-    """Read the nodes of a request from vCenter. Changes nothing, and asks no guest.
+def list_nodes(request: NodesRequest, emit: Emit = ignore, probes: tuple[Probe, ...] = ()) -> NodesResult:
+    """Read the nodes of a request from vCenter; their hosts are asked the probes. Changes nothing, and asks no guest.
 
     `UsageError` for a set that the playbook does not make, or a set none of whose VMs is there.
     """
     playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
-        found = read_nodes(session, request, playbook)
+        found = read_nodes(session, request, playbook, probes)
     report_malformed(found.estate, emit)
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 
-from vsphere_ai.app.nodes_topology import VM_PATHS, host_numa, passed_nics, site_of, vm_cpus
+from vsphere_ai.app.nodes_topology import VM_PATHS, host_numa, passed_nics, site_of, vgpu_sites, vm_cpus
 from vsphere_ai.fabric import dvs, pci, route
 from vsphere_ai.fabric.api_types import PhysicalNic, VirtualDevice
 from vsphere_ai.fabric.trace import key_of
@@ -21,6 +21,7 @@ from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.plain import objects
+from vsphere_ai.model.topology import PciSite
 from vsphere_ai.model.vm_sets import MOID, mark_of, settings_of
 from vsphere_ai.resources.makes_vms import WantedNic
 from vsphere_ai.sets.guest_pci import guest_address, rdma_device, slot_of
@@ -68,7 +69,8 @@ class NodeState:
     `leased` are those its set holds for it, `reported` those that its guest has; both without prefix length.
     `passthrough`: a GPU is the VM's own; else the host shows what the guest of a vGPU does not. `switches` are what
     carries the rails, by their interfaces, and `settings` the VM's advanced settings. `functions` are the physical NICs
-    by which the port groups of virtual functions go out, by their MAC addresses.
+    by which the port groups of virtual functions go out, by their MAC addresses. `vgpus` are the GPUs of the host that
+    run its vGPUs, by the UUID of the vGPU, where the host's nvidia-smi was asked (`live.RUNNING`).
     """
 
     power: str
@@ -79,6 +81,7 @@ class NodeState:
     switches: Mapping[str, RailSwitch] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vgpus: Mapping[str, PciSite] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     power, tools = (str(facts.get(path) or "") for path in ("runtime.powerState", "guest.toolsRunningStatus"))
     switches = dict(_switches(chosen, nics, at, estate)) if at is not None else {}
     functions = dict(_functions(nics, at, estate)) if at is not None else {}
-    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts), functions)
+    vgpus = dict(vgpu_sites(facts.name, at, found, numa)) if at is not None else {}
+    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts), functions, vgpus)
 
 
 def _real(facts: Facts) -> str:

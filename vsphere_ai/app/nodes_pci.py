@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.nodes_facts import NodeState
+from vsphere_ai.app.nodes_topology import with_vgpu_sites
 from vsphere_ai.app.preflight import ask_guest
 from vsphere_ai.errors import Refused, VsphereAiError
 from vsphere_ai.health import answers
@@ -45,9 +47,10 @@ def asked_nodes(
     return tuple(answered.get(node.vm, node) for node in nodes), errors
 
 
-def placed_nodes(nodes: Sequence[Node], settings: GuestSettings) -> tuple[Node, ...]:
+def placed_nodes(nodes: Sequence[Node], settings: GuestSettings, states: Mapping[str, NodeState]) -> tuple[Node, ...]:
     """Return nodes whose topology files can be written; `Refused` with everything that is missing for one."""
-    found, errors = asked_nodes(nodes, settings)
+    asked, errors = asked_nodes(nodes, settings)
+    found = tuple(with_vgpu_sites(n, states[n.vm].vgpus) if n.vm in states else n for n in asked)
     wrong = [error.message for error in errors.values()]
     wrong += [f"{node.vm}: {gap}" for node in found if node.vm not in errors for gap in gaps(node)]
     if wrong:

@@ -7,10 +7,13 @@ Management, "Associate Virtual Machines with Specified NUMA Nodes" (numa.nodeAff
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.pci import Device
+from vsphere_ai.gpu import live
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus
 from vsphere_ai.model.vm_sets import settings_of
 from vsphere_ai.sets.guest_pci import guest_address, slot_of
@@ -67,3 +70,27 @@ def passed_nics(vm: Facts, found: Mapping[str, Device], numa: HostNuma) -> Itera
         site = site_of(address, found, numa)
         if site is not None and found[address].is_nic and "Passthrough" in str(device.get("_typeName")):
             yield PassedNic(guest_address(slot) if slot is not None else "", site)
+
+
+def vgpu_sites(vm: str, host: Facts, found: Mapping[str, Device], numa: HostNuma) -> Iterator[tuple[str, PciSite]]:
+    """Yield the GPUs that run the vGPUs of a VM, with the UUIDs of the vGPUs; none of a host that was not asked."""
+    for each in live.running(host) or ():
+        site = site_of(each.pci, found, numa)
+        if each.vm_name == vm and each.uuid and site is not None:
+            yield each.uuid, site
+
+
+def with_vgpu_sites(node: Node, sites: Mapping[str, PciSite]) -> Node:
+    """Return a node whose vGPUs have the GPUs of the host that run them, where that is certain.
+
+    It is by the UUIDs that guest and host show, by a PCI address that is known already, and where there is one GPU.
+    """
+    by_address = {site.address: site for site in sites.values()}
+    only = next(iter(by_address)) if len(by_address) == 1 else ""
+    gpus = []
+    for gpu in node.gpus:
+        uuid = gpu.uuid.lower().removeprefix("gpu-")
+        site = by_address.get(gpu.host_pci or only) if uuid not in sites else sites[uuid]
+        lacks = bool(gpu.profile) and gpu.site is None
+        gpus.append(replace(gpu, host_pci=site.address, site=site) if lacks and site is not None else gpu)
+    return replace(node, gpus=tuple(gpus))

@@ -42,6 +42,8 @@ class RunningVgpu:
     gi: int | None
     guest_driver: str | None
     licence: str | None
+    uuid: str = ""
+    """The UUID of the vGPU, which the guest's nvidia-smi shows with ``GPU-`` before it; unverified on a real host."""
 
     @property
     def profile(self) -> str:
@@ -155,6 +157,7 @@ def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
         gi=None if instance is None else int(instance),
         guest_driver=driver,
         licence=licence,
+        uuid=(fields.get("vGPU UUID") or "").lower(),
     )
 
 
