@@ -73,8 +73,8 @@ def test_each_planted_defect_of_a_place_is_found_and_goes_with_it(make_lab, cli,
     for defect, check in CASES:
         lab.set_defects(defect)
         vm = str(defect.get("vm", "direct"))
-        assert found() == {(check, "fail", vm)}, defect
+        assert found() == {(check, "critical", vm)}, defect
     lab.set_defects({"kind": "wrong-function", "vm": "direct", "nic": "vmnic5"})
-    assert found() == {("wrong-function", "fail", "direct"), ("rail-numa", "warn", "direct")}
+    assert found() == {("wrong-function", "critical", "direct"), ("rail-numa", "warning", "direct")}
     lab.set_defects()
     assert found() == set()

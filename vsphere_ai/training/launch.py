@@ -195,7 +195,11 @@ class Plan:
         if self.job.has_host_topology:
             missing = gaps(self.nodes[node])
             path = None if missing else self.topology_path or f"{self.run_dir}/{TOPOLOGY_FILE}"
-            reason = f"{missing[0]}; the start asks the guest" if missing else "the job says it: GPUs and NICs stand where the host has them"
+            reason = (
+                f"{missing[0]}; the start asks the guest"
+                if missing
+                else "the job says it: GPUs and NICs stand where the host has them"
+            )
             yield Setting("NCCL_TOPO_FILE", path, reason)
 
     def topology_files(self, node: int) -> tuple[NodeFile, ...]:
