@@ -38,8 +38,9 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         app.require_replaceable(output)  # before anything is read: that may take minutes
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
-        outputs = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
-        click.echo(json_text(**result.document(), left_out=result.excluded, world=result.around.world, **outputs))
+        more = {"left_out": result.excluded, "world": result.around.world, "expected": result.around.estimate}
+        more |= {"outputs": outputs_document(result.outputs)} if result.outputs else {}
+        click.echo(json_text(**result.document(), **more))
     else:
         around = result.around
         beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate)

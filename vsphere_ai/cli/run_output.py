@@ -15,6 +15,7 @@ from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import agreed, width
 from vsphere_ai.errors import Storage, most_serious
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class RunOutput:
         for line in result.open_runs:
             streams.say(safe(f"! {line}"), "run.left-open")
         if result.gone:
-            names = ", ".join(t.name for t in result.gone)
-            streams.say(safe(f"Left out, because it is gone from the inventory: {names}"), "object.gone")
+            gone = listed(t.name for t in result.gone)
+            streams.say(safe(f"Left out, because it is gone from the inventory: {gone}"), "object.gone")
         if run.exit_code or run.open or run.signal:
             click.echo(f"Continue from what is there: vsphere-ai resume {result.record}", err=True)

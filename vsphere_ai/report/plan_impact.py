@@ -38,13 +38,14 @@ def _expected(estimate: Estimate) -> Iterator[str]:
     """Yield how long all of it takes, what that rests on, and for how long something is out of service."""
     by = "a guess: no run here has done this yet" if not estimate.runs else f"by {counted(estimate.runs, 'run')} here"
     by = f"partly a guess, {by}" if estimate.runs and estimate.guessed else by
-    yield f"takes about {_about(estimate.seconds)} in all ({by})"
+    about = "about" if estimate.runs else "perhaps"
+    yield f"takes {about} {_rounded(estimate.seconds)} in all ({by})"
     if estimate.window:
-        each = f", about {_about(estimate.host)} for each host" if estimate.host else ""
-        yield f"needs a maintenance window of about {_about(estimate.window)}{each}"
+        each = f", {about} {_rounded(estimate.host)} for each host" if estimate.host else ""
+        yield f"needs a maintenance window of {about} {_rounded(estimate.window)}{each}"
 
 
-def _about(seconds: float) -> str:
+def _rounded(seconds: float) -> str:
     """Return a duration as exactly as it is known: in minutes from ten of them on."""
     return f"{round(seconds / 60)}m" if 600 <= seconds < 3570 else duration(seconds)
 

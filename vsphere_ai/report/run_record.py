@@ -10,6 +10,8 @@ from pydantic import JsonValue
 
 from vsphere_ai.model.text import counted, duration, safe, shown
 from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
+from vsphere_ai.report.folding import names
+from vsphere_ai.report.layout import grouped
 from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
@@ -149,22 +151,21 @@ def _head(record: Journal, state: str) -> Iterator[str]:
 
 
 def _approved(approved: Approved) -> Iterator[str]:
-    lines = [line for item in approved.items for line in _item(item)]
-    if not lines:
+    same = grouped((text, item.target) for item in approved.items for text in _item(item))
+    if not same:
         return
     yield "\nAPPROVED"
-    yield from lines
+    yield from (safe(f"  {names(targets)}: {text}") for text, targets in same.items())
     for targets, words in ((approved.impact.reboots, "reboot"), (approved.impact.power_cycles, "off and on again")):
         if targets:
-            yield f"  {words}: {safe(', '.join(t.name for t in targets))}"
+            yield safe(f"  {words}: {names(targets)}")
 
 
 def _item(item: ItemDocument) -> Iterator[str]:
-    whose = safe(f"{item.target.name}: {item.kind}")
     for change in item.changes:
-        yield f"  {whose} {safe(change.field)}  {_shown(change.before)} → {_shown(change.after)}"
+        yield f"{item.kind} {change.field}  {_shown(change.before)} → {_shown(change.after)}"
     # what a rollback does not put back
-    yield from (f"  {whose} {safe(note)}" for note in item.notes if note.startswith(NOT_REVERTED))
+    yield from (f"{item.kind} {note}" for note in item.notes if note.startswith(NOT_REVERTED))
 
 
 def _shown(value: JsonValue) -> str:
