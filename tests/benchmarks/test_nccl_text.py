@@ -324,3 +324,18 @@ def test_what_is_kept_of_a_flood_is_bounded():
     assert sum(len(run.rows) for run in runs) <= nccl_text.MAX_ROWS
     assert sum(run.dropped for run in runs) > 10_000
     assert peak < 100_000_000
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_footer_of_a_sample_is_read(name):
+    text = (SAMPLES / f"nccl-{name}.txt").read_text("utf-8")
+    printed = {
+        words: re.findall(rf"# {words}\s*:\s*(\S+)(?: (OK|FAILED))?", text)
+        for words in ("Out of bounds values", "Avg bus bandwidth")
+    }
+    runs = runs_of(name)
+    bounds = [(str(run.out_of_bounds), run.bounds_ok) for run in runs if run.out_of_bounds is not None]
+    assert bounds == [(value, verdict == "OK") for value, verdict in printed["Out of bounds values"]]
+    averages = [run.average.value for run in runs if run.average]
+    assert averages == [float(value) for value, _ in printed["Avg bus bandwidth"]]
+    assert [run.concluded for run in runs].count(True) == text.count("Collective test concluded")
