@@ -14,7 +14,7 @@ from vsphere_ai.app import trace_rdma
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
 from vsphere_ai.fabric.fixes import fixes_for
-from vsphere_ai.fabric.pairs import pairs
+from vsphere_ai.fabric.pairs import Pair, pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.model.facts import Facts
@@ -251,13 +251,48 @@ def test_json_has_all_of_it():
     assert document["playbook"].startswith("- hosts: esx01\n")
 
 
-def test_many_pairs_are_counted():
-    many = [vm(n) for n in range(10, 26)]
-    around = world(*(train(v, (ESX1, ESX2)[n % 2]) for n, v in enumerate(many)))
-    found = [t for v in many for t in trace(around, v)]
+def many(off=0, **broken):
+    """Return 16 VMs on two hosts, an estate of them and their traces; the first ones, `off`, are too old for RDMA."""
+    chosen = [vm(n) for n in range(10, 26)]
+    old = {"config__version": "vmx-11"}
+    guests = (train(v, (ESX1, ESX2)[n % 2], **(old if n < off else {})) for n, v in enumerate(chosen))
+    around = world(machine(ESX2, **broken), *guests)
+    return around, [t for v in chosen for t in trace(around, v)]
+
+
+def test_paths_that_are_alike_are_shown_once():
+    around, found = many()
     text = trace_text(around, found, tuple(pairs(found)))
-    assert "120 pairs use RoCE or memory copy" in text
-    assert text.count(" - train-") == 0
+    assert "16 paths are alike: train-[10:25] on esx01, esx02" in text
+    assert text.count("virtual hardware") == 1
+    assert ["64 pairs" in text, "56 pairs" in text] == [True, True]  # RoCE between the hosts, memory copy on each
+    full = trace_text(around, found, tuple(pairs(found)), full=True)
+    assert (full.count("virtual hardware"), full.count(" - train-")) == (16, 120)
+
+
+def test_what_is_broken_is_counted_by_its_links():
+    around, found = many(off=2, **{OPTION: ""})
+    text = trace_text(around, found, tuple(pairs(found)))
+    alike = [line for line in text.splitlines() if "paths are alike" in line]
+    assert [line.partition(":")[2].split(" on ")[0].strip() for line in alike] == [
+        "train-12, train-14, train-16, train-18, train-20, train-22, train-24",
+        "train-13, train-15, train-17, train-19, train-21, train-23, train-25",
+    ]
+    between = text.partition("BETWEEN THEM")[2]
+    counts = {line.split()[0]: line for line in between.splitlines() if " pairs " in line}
+    assert sum(map(int, counts)) == 120
+    assert "TCP fall-back because of PVRDMA vmknic of esx02" in counts["49"]
+    assert "virtual hardware of train-10" in between
+
+
+def test_pairs_are_not_compared_with_each_other(monkeypatch):
+    """256 VMs have 32,640 pairs: a screen that looks for each among the others takes minutes."""
+    around, found = many(off=2)
+    between = tuple(pairs(found))
+    compared = []
+    monkeypatch.setattr(Pair, "__eq__", lambda *both: compared.append(both) or False)
+    trace_text(around, found, between)
+    assert not compared
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import depth_for, with_gpus
+from vsphere_ai.runs import known_names
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -55,7 +56,17 @@ def read_with(
 
     request = session.request(choose)
     wanted = request.probes if probes is None else probes
-    return collect(session.vcenter, session.shells, replace(request, ask=ask, probes=wanted))
+    estate = collect(session.vcenter, session.shells, replace(request, ask=ask, probes=wanted))
+    _remember_names(estate)
+    return estate
+
+
+def _remember_names(estate: Estate) -> None:
+    """Keep the names of all targets, for a shell that completes them."""
+    names: dict[TargetKind, list[str]] = {}
+    for target in (*estate.datacenters, *estate.hosts, *estate.vms):
+        names.setdefault(target.kind, []).append(target.name)
+    known_names.remember(estate.about.instance, names)
 
 
 def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Depth] | None = None) -> Estate:

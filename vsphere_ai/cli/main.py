@@ -19,6 +19,8 @@ from vsphere_ai.security import redaction
 
 TRACEBACK = "VSPHERE_AI_TRACEBACK"
 """An environment variable: where it is set, exceptions are shown with the place they arose at."""
+COMPLETE = "_VSPHERE_AI_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
 COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
@@ -49,6 +51,7 @@ COMMANDS = {
     "explain": ("vsphere_ai.cli.explain", "Explain a kind, key, rule, check, board or XID; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
+    "completion": ("vsphere_ai.cli.completion", "Print or install the completion of words by the Tab key."),
     "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),
 }
 
@@ -65,6 +68,10 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        if os.environ.get(COMPLETE):
+            from vsphere_ai.cli.completion import offering
+
+            return offering(command)
         return command
 
     def resolve_command(
@@ -92,6 +99,11 @@ def command() -> None:
 def run() -> None:
     """Run the command line; the only place where exceptions end."""
     signals.bare()
+    asked = os.environ.get(COMPLETE)
+    if asked:
+        from vsphere_ai.cli import completion
+
+        os._exit(completion.answer(command, asked))
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # full, closed, or not there at all

@@ -44,12 +44,13 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @command.command("trace")
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
+@click.option("--full", is_flag=True, help="Show every path and every pair of VMs, also those that are alike.")
 @format_option("text", "json", "playbook")
-def trace_command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
+def trace_command(vms: Sequence[str], *, full: bool, form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 
-    Every broken link is shown with its fix. VM is a name or a pattern as in a play. Exits 0 when every path is whole,
-    2 when a link is broken, 1 when a link is not known. Changes nothing.
+    Every broken link is shown with its fix; paths that are alike are shown once. VM is a name or a pattern as in a
+    play. Exits 0 when every path is whole, 2 when a link is broken, 1 when a link is not known. Changes nothing.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
@@ -62,5 +63,5 @@ def trace_command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
     elif form == "playbook":
         click.echo(fixes_text(found, traces), nl=False)
     else:
-        click.echo(trace_text(found, traces, result.pairs))
+        click.echo(trace_text(found, traces, result.pairs, full=full))
     return result.exit_code

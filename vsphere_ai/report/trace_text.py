@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 
 from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
+from vsphere_ai.fabric.host import MTU_LINK
 from vsphere_ai.fabric.links import Fix, Link
-from vsphere_ai.fabric.pairs import Pair
+from vsphere_ai.fabric.pairs import BEST, Cause, Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.playbook_text import flow, play_heads
 
-MOST_PAIRS = 100
+MOST_PAIRS = 10
+"""More pairs than these are not shown one by one."""
 SIGNS = {"ok": "ok", "note": "note", "broken": "BROKEN", "unknown": "?"}
 INDENT = " " * 10
 WIDTH = 100
 
 
-def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> str:
-    """Return every link of every adapter, what the traffic between the VMs uses, and the playbook of the fixes."""
+def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair], *, full: bool = False) -> str:
+    """Return every link of every adapter, what the traffic between the VMs uses, and the playbook of the fixes.
+
+    Paths that are alike are shown once, and so are pairs where there are many; `full` shows each.
+    """
     lines: list[str] = []
     fixes = fixes_for(estate, traces)
-    for trace in fixes.traces:
-        lines += [*_trace(trace), ""]
+    for alike in grouped((_path_kind(t, i if full else 0), t) for i, t in enumerate(fixes.traces)).values():
+        lines += [*_trace(alike), ""]
     if pairs:
-        lines += ["BETWEEN THEM", *_pairs(pairs), ""]
+        lines += ["BETWEEN THEM", *_pairs(pairs, full=full), ""]
     text = _playbook(estate, fixes)
     if text:
         lines += ["FIXES  (--format playbook prints only these)", "", text.rstrip(), ""]
@@ -95,36 +101,78 @@ def _link(link: Link) -> PlainObject:
     return {**asdict(link), "fix": fix}
 
 
-def _trace(trace: Trace) -> Iterator[str]:
+def _path_kind(trace: Trace, number: int) -> Hashable:
+    """Return what two paths have to share to be alike: all that is shown of them but their own names."""
+    own = {trace.vm.name: "VM", trace.host.name if trace.host else "": "host"}
+    links = tuple((h.name, h.verdict, h.rule, _without(own, h.seen), _without(own, h.help)) for h in trace.links)
+    return number, trace.port_group, links, bool(trace.host)
+
+
+def _without(names: Mapping[str, str], text: str) -> str:
+    for name, role in names.items():
+        text = text.replace(name, role) if name else text
+    return text
+
+
+def _trace(alike: Sequence[Trace]) -> Iterator[str]:
+    """Yield the links of a path; of paths that are alike those of the first, below the names of all."""
+    trace = alike[0]
+    if len(alike) > 1:
+        hosts = listed(t.host.name for t in alike if t.host)
+        where = f" on {hosts}" if hosts else ""
+        yield from _wrapped(f"{len(alike)} paths are alike: {listed(t.vm.name for t in alike)}{where}. The first:", "")
     where = f" on {trace.host.name}" if trace.host else ""
     group = f", {trace.port_group}" if trace.port_group else ""
     yield safe(f"{trace.vm.name}{where}{group}")
     for link in trace.links:
         rule = f"  [{link.rule}]" if link.rule and link.verdict != "ok" else ""
         yield f"  {SIGNS[link.verdict]:<8}{link.name:<38}{safe(link.seen)}{rule}"
-        yield from wrap(safe(link.help), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+        yield from _wrapped(link.help, INDENT)
         if link.fix:
             yield f"{INDENT}in a play for {safe(link.fix.target.name)}: {_line(link.fix)}"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(safe(text), WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _line(fix: Fix) -> str:
     return f"{fix.kind}: {flow(fix.value)}"
 
 
-def _pairs(pairs: Sequence[Pair]) -> Iterator[str]:
-    good = [p for p in pairs if p.use in ("roce", "memory-copy") and not p.causes]
-    if len(good) > MOST_PAIRS:
-        yield f"  {len(good)} pairs use RoCE or memory copy; the others:"
-    shown = [p for p in pairs if len(good) <= MOST_PAIRS or p not in good]
-    for pair in shown[:MOST_PAIRS]:
-        line = f"{safe(f'{pair.one} - {pair.other}'):<30} {safe(f'{pair.why}{_causes(pair)}')}"
-        yield from wrap(line, WIDTH, initial_indent="  ", subsequent_indent=" " * 33)
-    if len(shown) > MOST_PAIRS:
-        yield f"  and {len(shown) - MOST_PAIRS} more pairs (--format json has all)"
+def _pairs(pairs: Sequence[Pair], *, full: bool) -> Iterator[str]:
+    """Yield a line per pair; where there are many, a line for those that are alike."""
+    if full or len(pairs) <= MOST_PAIRS:
+        lines = [(f"{p.one} - {p.other}", f"{p.why}{_causes(p)}") for p in pairs]
+    else:
+        alike = grouped((_pair_kind(p), p) for p in pairs)
+        lines = [(counted(len(found), "pair"), _several(why, found)) for (_, why, _), found in sorted(alike.items())]
+    for who, what in lines:
+        yield from wrap(f"{safe(who):<30} {safe(what)}", WIDTH, initial_indent="  ", subsequent_indent=" " * 33)
+
+
+def _pair_kind(pair: Pair) -> tuple[int, str, tuple[str, ...]]:
+    """Return how good what carries the traffic of a pair is, why, and the names of the links that are to blame."""
+    why = "memory copy on the host of both" if pair.use == "memory-copy" else pair.why
+    return BEST.index(pair.use), why, tuple(dict.fromkeys(c.link.name for c in _blamed(pair)))
+
+
+def _several(why: str, found: Sequence[Pair]) -> str:
+    owners = grouped((c.link.name, c.owner.name) for pair in found for c in _blamed(pair))
+    said = "; ".join(f"{link} of {listed(names)}" for link, names in owners.items())
+    return f"{why}{_because(found[0])}{said}, such as {found[0].one} - {found[0].other}"
 
 
 def _causes(pair: Pair) -> str:
-    causes = [c for c in pair.causes if pair.use != "tcp" or c.link.name != "MTU"]  # it is slow, but it is RoCE
-    by_owner = grouped((c.owner.name, c.link.name) for c in causes)
-    said = "; ".join(f"{name} ({', '.join(links)})" for name, links in by_owner.items())
-    return (" because of " if pair.use != "roce" else ", but not for long frames: ") + said if said else ""
+    by_owner = grouped((c.owner.name, c.link.name) for c in _blamed(pair))
+    return _because(pair) + "; ".join(f"{name} ({', '.join(links)})" for name, links in by_owner.items())
+
+
+def _because(pair: Pair) -> str:
+    if not _blamed(pair):
+        return ""
+    return " because of " if pair.use != "roce" else ", but not for long frames: "
+
+
+def _blamed(pair: Pair) -> list[Cause]:
+    return [c for c in pair.causes if pair.use != "tcp" or c.link.name != MTU_LINK]  # it is slow, but it is RoCE

@@ -1,0 +1,57 @@
+"""Names seen last: those of the targets of each vCenter, for the completion of names by a shell.
+
+One JSON file per vCenter, readable for its owner only, in the folder ``names`` of the state folder. They are a help for
+typing and nothing else: no command reads a target's name from here, and one that cannot be written is not missed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from vsphere_ai.errors import Storage
+from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
+
+NameKind = Literal["datacenter", "host", "vm"]
+MOST = 20_000
+"""Names of a kind that are kept per vCenter: what a shell can still offer."""
+FOLDER = "names"
+
+
+def remember(instance: str, names: Mapping[NameKind, Iterable[str]]) -> None:
+    """Keep the names of a vCenter's targets; `instance` is its instance UUID. A failure is no error."""
+    text = json.dumps({kind: sorted(set(own))[:MOST] for kind, own in names.items()}, indent=0)
+    with suppress(OSError, Storage):
+        path = own_folder(FOLDER) / f"{file_name(instance)}.json"
+        if _text(path) != text:
+            draft = path.with_suffix(f".{os.getpid()}")
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+            draft.replace(path)
+
+
+def names_of(*kinds: NameKind) -> list[str]:
+    """Return the names of these kinds, of all vCenters; none where none was seen."""
+    found: set[str] = set()
+    for path in (state_dir() / FOLDER).glob("*.json"):
+        with suppress(ValueError):
+            document = json.loads(_text(path) or "{}")
+            found.update(name for kind in kinds for name in document.get(kind, ()))
+    return sorted(found)
+
+
+def run_ids() -> list[str]:
+    """Return the ids of the runs on this machine, the newest first."""
+    found = [path for path in (state_dir() / "runs").glob("*.db") if path.is_file()]
+    return [path.stem for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError:
+        return ""
