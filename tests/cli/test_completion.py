@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from vsphere_ai.runs import known_names
+from vsphere_ai.security import known_names
 
 PROGRAM = shutil.which("vsphere-ai", path=os.path.dirname(sys.executable)) or ""
 HOSTILE = ["a b", "$(reboot)", "x;y", "`id`", "quo'te", 'dou"ble', "bra[1]", "new\nline", "tr*", "t,r"]

@@ -20,7 +20,7 @@ from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import depth_for, with_gpus
-from vsphere_ai.runs import known_names
+from vsphere_ai.security import known_names
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session

@@ -18,7 +18,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from vsphere_ai.errors import Storage, UsageError
 
 if TYPE_CHECKING:
-    from vsphere_ai.runs.known_names import NameKind
+    from vsphere_ai.security.known_names import NameKind
 
 VARIABLE = "_VSPHERE_AI_COMPLETE"
 PROGRAM = "vsphere-ai"
@@ -33,7 +33,7 @@ def _names(*kinds: NameKind, files: bool = False) -> Offer:
     """Return what completes names of these kinds; `files`: of files as well."""
 
     def offer(begun: str) -> list[CompletionItem]:
-        from vsphere_ai.runs.known_names import names_of
+        from vsphere_ai.security.known_names import names_of
 
         path = [CompletionItem(begun, type="file")] if files else []
         return [*path, *_beginning(names_of(*kinds), begun)]
@@ -43,7 +43,7 @@ def _names(*kinds: NameKind, files: bool = False) -> Offer:
 
 def _runs(begun: str) -> list[CompletionItem]:
     """Complete the id of a run, the newest first."""
-    from vsphere_ai.runs.known_names import run_ids
+    from vsphere_ai.security.known_names import run_ids
 
     return _beginning(run_ids(), begun)
 
@@ -138,7 +138,7 @@ def install(context: click.Context, shell: str | None) -> None:
     chosen = shell or Path(os.environ.get("SHELL", "")).name
     if chosen not in SHELLS:
         raise UsageError(f"completion is there for {', '.join(SHELLS)}, not for {chosen or 'an unknown shell'}",
-                         "name the shell: vsphere-ai completion install bash", rule="usage.shell")  # fmt: skip
+                         "name the shell: vsphere-ai completion install bash")  # fmt: skip
     path = _place(chosen)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
