@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pci_farms import Part, estate_of, planted, shown, slot_number, wanted
 
@@ -26,6 +26,7 @@ def farm_and_node(seed):
     return farm, node
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_file_is_the_planted_tree(seed):
     farm, node = farm_and_node(seed)
@@ -38,6 +39,7 @@ def test_the_file_is_the_planted_tree(seed):
     assert set(places(text)) == {p.guest for p in farm.parts if p.guest}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_distance_of_gpu_and_rail_is_that_of_the_planted_tree(seed):
     farm, node = farm_and_node(seed)
@@ -68,6 +70,7 @@ def test_the_distance_of_gpu_and_rail_is_that_of_the_planted_tree(seed):
         assert found == sorted(found)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.data())
 def test_a_file_with_a_device_elsewhere_is_found(seed, data):
     farm, node = farm_and_node(seed)

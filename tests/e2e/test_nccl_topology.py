@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.pci_farms import shown
+
+from vsphere_ai import app
+from vsphere_ai.app.nodes_pci import placed_nodes
+from vsphere_ai.errors import Refused
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.training.nccl_topo import written
 
 pytestmark = pytest.mark.lab
 SWITCH, OTHER = "0000:3c:00.0", "0000:b0:00.0"
@@ -100,6 +107,16 @@ def test_the_file_of_a_vm_is_the_tree_of_its_host(farm, cli):
     assert {g["host_pci"] for g in vm["gpus"]} == {g["pci"] for g in host["gpus"] if "virtual" in g["vms"]}
 
     assert cli("render", "nccl-topo", "nothing-*") == 64
+
+    # what a launch does before it starts: every guest is asked, and what is missing is named
+    settings = app.guest_settings(find_inventory(None))
+    nodes = app.list_nodes(app.NodesRequest(vms=("both",)))
+    (placed,) = placed_nodes(nodes.nodes, settings, nodes.states)
+    assert shown(written(placed)) == {0: (near,), 1: (far,)}
+    (node,) = nodes.nodes
+    with pytest.raises(Refused, match="both: which part of esx01.lab.local GPU 0 is") as refused:
+        placed_nodes([replace(node, gpus=())], settings, nodes.states)
+    assert refused.value.rule == "launch.topology"
 
 
 def test_what_is_to_be_written_or_checked_has_to_be_named(cli):

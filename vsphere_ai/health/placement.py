@@ -112,7 +112,13 @@ def _memory(node: Node, packages: Mapping[str, str], settings: Mapping[str, str]
     if needs and not on:
         cost = "vMotion, and NVLink between the VM's A100 vGPUs" if linked else "vMotion"
         message = f"unified memory is off, and NCCL {nccl} ends at its start on a vGPU without it"
-        yield "nccl-uvm", "fail", message, f"take NCCL 2.21.5; or vgpu: {{uvm: true}}, which rules out {cost}", ""
+        yield (
+            "nccl-uvm",
+            "fail",
+            message,
+            f"take NCCL 2.21.5; or vgpu: {{uvm: true}} (whole GPUs only), which rules out {cost}",
+            "",
+        )
     elif on and linked:
         message = "unified memory is on: the VM's A100 vGPUs do not reach each other over NVLink"
         remedy = f"vgpu: {{uvm: false}}{f', and NCCL 2.21.5: {nccl} does not start without it' if needs else ''}"
