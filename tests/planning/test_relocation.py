@@ -149,3 +149,17 @@ def test_a_fixed_device_gets_the_address_of_a_free_one_there(estates):
     assert isinstance(moved(estate, to="esx03", live=False, leaving=["trn-03"]), Relocation)
     assert "has no free device" in moved(estate, vm="trn-04", to="esx03", live=False)
     assert moved(estate, vm="trn-04", live=False).devices == ()
+
+
+def test_an_sriov_adapter_needs_a_free_virtual_function_there(estates):
+    estate = estates["whole"]
+    devices = estate[at(estate, "trn-03").ref].get("config.hardware.device")
+    only = tuple(d for d in devices if d["_typeName"] != "VirtualPCIPassthrough")
+    bare = estate.with_objects([estate[at(estate, "trn-03").ref].having({"config.hardware.device": only})])
+    assert "SR-IOV" in why_not_moved(bare, at(bare, "trn-03"), live=True)
+    assert isinstance(moved(estate, vm="trn-03", live=False), Relocation)
+    infos = estate[at(estate, "esx05").ref].get("config.pciPassthruInfo")
+    less = tuple({**i, "numVirtualFunction": 0} if i.get("sriovActive") else i for i in infos)
+    without = estate.with_objects([estate[at(estate, "esx05").ref].having({"config.pciPassthruInfo": less})])
+    assert moved(without, vm="trn-03", live=False) == "has no free virtual function of the NIC 0000:5e:00.0"
+    assert moved(without, vm="trn-02", live=False) == "has no free virtual function"

@@ -54,10 +54,16 @@ vms:
 PASSED = f"""
 - hosts: esx[01:04].lab.local
   passthrough: {{"{GPU}": true}}
+  sriov: {{"0000:5e:00.0": 2}}
 - hosts: esx05.lab.local
   passthrough: {{"0000:86:00.0": true}}
+  sriov: {{"0000:5e:00.0": 2}}
 - vms: trn-[01:03]
   pci_devices: [{{host_device: "{GPU}"}}]
 - vms: trn-04
   pci_devices: [{{vendor: 10de, device: 20f1}}]
+- vms: trn-01,trn-02,trn-04
+  adapters: [{{type: sriov, port_group: dvpg-rdma}}]
+- vms: trn-03
+  adapters: [{{type: sriov, port_group: dvpg-rdma, physical_function: "0000:5e:00.0"}}]
 """

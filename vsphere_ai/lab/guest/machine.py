@@ -183,7 +183,7 @@ class Machine:
     def _pnic(self, card: Any) -> Pnic | None:
         backing = getattr(card, "sriovBacking", None)
         function = backing.physicalFunctionBacking.id if backing and backing.physicalFunctionBacking else ""
-        if function:
+        if function and not function.startswith("Automatic"):  # else any one behind the port group
             return next((p for p in self.host.pnics if p.pci == function.lower()), None)
         port = getattr(card.backing, "port", None)
         if port is None:
