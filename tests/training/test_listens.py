@@ -64,6 +64,10 @@ def test_nodes_without_a_nic_for_training_are_a_note():
 
     assert [n for n in notes(0, nccl="auto") if "no NIC" in n or "no node has a NIC" in n]
     assert notes(1, nccl="auto") == notes(0, nccl="off") == ()
+    without, having = nodes(3, rails=0), nodes(3, rails=1)
+    (note,) = launch(job(nccl="auto"), "env", (having[0], without[1], having[2]), "run1").notes
+    assert (without[1].vm in note, having[0].vm in note, having[2].vm in note) == (True, False, False)
+    assert launch(job(nccl="auto"), "env", without[:1], "run1").notes == ()
 
 
 @pytest.mark.parametrize("pattern", ["step", "step (", "(?P<x>"])

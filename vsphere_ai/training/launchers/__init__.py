@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vsphere_ai.model.nodes import Node
@@ -19,6 +19,7 @@ from vsphere_ai.training.launchers import (
     torchrun,
 )
 
+MOST_NAMED = 6
 LAUNCHERS: Mapping[Mode, Callable[[Plan], Launch]] = {
     "torchrun": torchrun.launch,
     "env": per_process.launch,
@@ -36,10 +37,22 @@ def launch(job: TrainingJob, mode: Mode, nodes: Sequence[Node], run: str) -> Lau
     plan = Plan(job, tuple(nodes), run)
     made = LAUNCHERS[mode](plan)
     more = (replace(own, files=(*own.files, *plan.topology_files(n))) for n, own in enumerate(made.nodes))
-    notes = made.notes
-    if len(nodes) > 1 and job.nccl != "off" and not any(node.rails for node in nodes):
-        notes = (*notes, "no node has a NIC for training traffic: it goes over TCP on the control network")
+    notes = (*made.notes, *_without_nic(job, nodes))
     return replace(made, nodes=tuple(more), listens=made.listens or _listens(plan, mode), notes=notes)
+
+
+def _without_nic(job: TrainingJob, nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield a note where NCCL has no NIC for training traffic, on all nodes or on some of several."""
+    lacking = [node.vm for node in nodes if not node.rails]
+    if len(nodes) < 2 or job.nccl == "off" or not lacking:
+        return
+    if len(lacking) == len(nodes):
+        yield "no node has a NIC for training traffic: it goes over TCP on the control network"
+    else:
+        named = ", ".join(lacking[:MOST_NAMED]) + (
+            f" and {len(lacking) - MOST_NAMED} more" * (len(lacking) > MOST_NAMED)
+        )
+        yield f"no NIC for training traffic on {named}: all ranks wait for the TCP of the control network there"
 
 
 def _listens(plan: Plan, mode: Mode) -> tuple[tuple[int, int], ...]:
