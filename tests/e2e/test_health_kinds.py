@@ -50,8 +50,8 @@ OF_WHOLE = [
     ({"kind": "dcgm", "vm": VM, "result": "skip"}, "dcgm"),
     ({"kind": "dcgm", "vm": VM, "result": "missing"}, "dcgm"),
 ]
-TESTED_APART = {"counter"}
-"""Counters that rise take two readings, see test_health."""
+TESTED_APART = {"counter", "gpu-replays"}
+"""Counters that rise take two readings: see test_health, and the end of the test below."""
 NICS = (
     "{name: mgmt, port_group: dvpg-lan, role: mgmt, primary: true, addresses: mgmt}",
     "{name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, role: rdma, rail: 1, "
@@ -113,5 +113,8 @@ def test_one_message_for_each_defect_and_none_without(name, cli, make_lab, monke
         assert own[2] == mine["host"]
         assert place["{gpu}"] in own[3] or check not in ("xid", "ecc", "remap", "throttle", "pcie", "gpu-count")
         assert all(row[2] == mine["host"] for row in said)
+    if name == "passthrough":
+        lab.set_defects({"kind": "gpu-replays", "vm": VM})
+        assert {row[:2] for row in health()[1]} == {("pcie-replay", VM)}, "by two readings, 10 s apart"
     lab.set_defects()
     assert health("--profile", profile)[1] == []

@@ -1,13 +1,19 @@
 """Counters as rates: nothing below a limit is found, and all above it; resets and short times are no rate."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.healthy_vms import healthy
 
 from vsphere_ai.health import counters
-from vsphere_ai.health.counters import LIMITS, Outage, Reading, findings, link_problem, readings_in
+from vsphere_ai.health.answers import replays_in
+from vsphere_ai.health.checks import judge
+from vsphere_ai.health.counters import LIMITS, Outage, Reading, findings, link_problem, readings_in, readings_of
+from vsphere_ai.health.profile import Profile
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -124,3 +130,24 @@ def test_a_listing_of_counters_is_read_by_port():
 @given(st.lists(st.text(max_size=80)))
 def test_any_listing_is_read(lines):
     readings_in(lines, NOW)
+
+
+@pytest.mark.parametrize(
+    ("rise", "seconds", "found"), [(16, 10, 0), (17, 10, 1), (32, 120, 0), (33, 120, 1), (-5, 60, 0)]
+)
+def test_pcie_replays_of_a_whole_gpu(rise, seconds, found):
+    """16 lanes of generation 4: 16 per minute."""
+    observed = healthy(passthrough=True)
+    gpu = replace(observed.guest.gpus[0], pcie=(4, 4, 16, 16))
+    path = f"/gpu/{gpu.bus}/pcie_replays"
+    before, after = (readings_of({path: n}, NOW + timedelta(seconds=s)) for n, s in ((100, 0), (100 + rise, seconds)))
+    observed = replace(observed, guest=replace(observed.guest, gpus=(gpu,)), before=before, after=after)
+    assert [f.check for f in judge(observed, Profile()).findings] == ["pcie-replay"] * found
+
+
+def test_replays_in_real_listings():
+    fixtures = Path(__file__).parents[1] / "gpu" / "fixtures" / "xml"
+    read = {p.stem: replays_in(p.read_text("utf-8")) for p in fixtures.glob("*.xml")}
+    assert all(path.startswith("/gpu/0000:") for found in read.values() for path in found)
+    assert sum(map(bool, read.values())) >= 3
+    assert replays_in('<gpu id="00000000:02:00.0"><replay_counter>N/A</replay_counter></gpu>') == {}

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ASKED = (
     answers.SMI, answers.MEASURES, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.LINKS, answers.ADDRESSES,
-    answers.RULES, answers.KERNEL, answers.UPTIME, answers.SYSFS, DEVICES,
+    answers.RULES, answers.KERNEL, answers.UPTIME, answers.SYSFS, answers.REPLAYS,
+    DEVICES,
 )  # fmt: skip
-AGAIN = (answers.SYSFS, answers.PROCESSES, answers.MEASURES)
+AGAIN = (answers.SYSFS, answers.REPLAYS, answers.PROCESSES, answers.MEASURES)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ GPU_FIELDS = (
 )
 MEASURED = ("index", "mig.mode.current", "utilization.gpu", "temperature.gpu", "power.limit", "clocks.max.sm")
 """Fields of a second question: a driver that does not know one of them refuses all."""
+REPLAYED = "pcie_replays"
 NO_DEVICES = 6
 """Exit code of nvidia-smi where the driver finds no GPU."""
 PACKAGES = ("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
@@ -71,6 +72,7 @@ _SYSFS = (
 _RATE = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/rate:([\d.]+) Gb/sec.*")
 SMI = Asked("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
 MEASURES = Asked("gpu-measures", ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits"))
+REPLAYS = Asked("gpu-replays", ("nvidia-smi", "-q", "-x"))
 PROCESSES = Asked("gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"))
 CUDA = Asked("cuda", ("nvidia-smi",))
 VERSIONS = Asked("packages", ("python3", "-c", _VERSIONS))
@@ -185,7 +187,10 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
         rules=read(RULES, lambda out: tuple((str(r.get("src")), str(r["table"])) for r in json.loads(out)), none),
         kernel=read(KERNEL, lambda out: tuple(out.splitlines()), none),
         uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
-        counters={path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
+        counters={
+            **{path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
+            **(replays_in(answers[REPLAYS.name].out) if REPLAYS.name in answers else {}),
+        },
         gid_types=_gid_types(values),
         rates={f"{m[1]}/{m[2]}": float(m[3]) for path, v in values.items() if (m := _RATE.fullmatch(f"{path}:{v}"))},
         failures=failures,
@@ -229,6 +234,19 @@ def gpus_in(out: str) -> Iterator[SmiGpu]:
             _yes(row["remapped_rows.failure"]),
             (*pcie, *width),  # type: ignore[arg-type] # two and two
         )
+
+
+def replays_in(out: str) -> dict[str, int]:
+    """Return the PCIe replays of GPUs in ``nvidia-smi -q -x``, by paths as ``/gpu/0000:3b:00.0/pcie_replays``.
+
+    A vGPU shows N/A instead.
+    """
+    found: dict[str, int] = {}
+    for part in out.split("<gpu id=")[1:]:
+        bus, count = re.match(r'"([0-9A-Fa-f:.]+)"', part), re.search(r"<replay_counter>(\d+)</replay_counter>", part)
+        if bus and count:
+            found[f"/gpu/{bus[1].lower().removeprefix('0000')}/{REPLAYED}"] = int(count[1])
+    return found
 
 
 def measures_in(out: str) -> dict[int, dict[str, str]]:

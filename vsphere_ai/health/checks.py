@@ -13,6 +13,7 @@ from vsphere_ai.health.answers import (
     KERNEL,
     LINKS,
     PROCESSES,
+    REPLAYED,
     RULES,
     SMI,
     SYSFS,
@@ -22,7 +23,7 @@ from vsphere_ai.health.answers import (
     SmiGpu,
     link_of,
 )
-from vsphere_ai.health.counters import Reading
+from vsphere_ai.health.counters import Reading, pcie_replays_allowed
 from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, Witness, worst
 from vsphere_ai.health.kernel_log import Event, events
 from vsphere_ai.health.logs import is_down, log_findings
@@ -117,6 +118,7 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
         logs = list(log_findings(node, guest, observed.host, profile, observed.at)) if observed.at else []
         yield from logs
         yield from _counters(observed, {f.part for f in logs if f.check == "flapping"})
+        yield from _replays(observed)
         yield from _versions(observed, profile)
     outside = list(host_findings(node, guest, observed.host, passthrough=observed.passthrough))
     yield from outside
@@ -227,6 +229,22 @@ def _counters(observed: Observed, said: set[str]) -> Iterator[Finding]:
                 continue
             remedy = "look at cable, transceiver and switch port"
             yield Finding(check, each.severity, node.vm, node.host, each.message, remedy, part)
+
+
+def _replays(observed: Observed) -> Iterator[Finding]:
+    """Yield the whole GPUs whose PCIe link repeats more packets than generation and lanes allow."""
+    node, before = observed.node, {r.device: r for r in observed.before if REPLAYED in r.values}
+    for part, gpu in observed.owned if observed.passthrough else ():
+        generation, _, lanes, _ = gpu.pcie
+        earlier, later = before.get(gpu.bus), next((r for r in observed.after if r.device == gpu.bus), None)
+        if earlier is None or later is None or not lanes or generation is None or generation not in range(1, 7):
+            continue
+        minutes = max(1.0, (later.taken - earlier.taken).total_seconds() / 60)
+        rise, most = later.values[REPLAYED] - earlier.values[REPLAYED], pcie_replays_allowed(generation, lanes)
+        if rise > most * minutes:
+            message = f"{rise / minutes:.0f} PCIe replays per minute, more than {most}"
+            remedy = "reseat the board, look at riser and BIOS"
+            yield Finding("pcie-replay", "warn", node.vm, node.host, message, remedy, part)
 
 
 def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEvent, ...]:

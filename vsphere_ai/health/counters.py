@@ -144,12 +144,14 @@ def uncabled(active: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def readings_of(counters: Mapping[str, int], taken: datetime) -> tuple[Reading, ...]:
-    """Return readings of counters by their paths in sysfs: those of RDMA ports, and carrier changes of interfaces."""
+    """Return readings of counters by their paths: of RDMA ports, interfaces (carrier changes), and GPUs (replays)."""
     found = list(readings_in((f"{path}:{value}" for path, value in counters.items()), taken))
     for path, value in counters.items():
         parts = path.split("/")
         if parts[3:4] == ["net"] and parts[-1] == "carrier_changes":
             found.append(Reading(taken, parts[4], {"carrier_changes": value}))
+        elif parts[1:2] == ["gpu"] and len(parts) == 4:
+            found.append(Reading(taken, parts[2], {parts[3]: value}))
     return tuple(found)
 
 

@@ -29,6 +29,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "package": ("vm", "name", "version"),
     "link-outage": ("host", "nic", "vm", "seconds", "count", "hours", "seen"),
     "log-line": ("vm", "text"),
+    "gpu-replays": ("host", "gpu", "vm", "rate"),
     "dcgm": ("host", "gpu", "vm", "test", "result", "severity"),
     "host-clock": ("host", "seconds"),
     "gid": ("vm", "nic"),

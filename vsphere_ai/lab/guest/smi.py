@@ -78,11 +78,26 @@ def main(machine: Machine, argv: Sequence[str]) -> Result:
         return Result(0, "".join(f"{line}\n" for line in lines))
     if argv[:2] == ["topo", "-m"]:
         return Result(0, topology(machine))
+    if argv[:2] == ["-q", "-x"]:
+        return Result(0, xml(machine))
     for name in ("--query-gpu", "--query-compute-apps"):
         if name in options:
             flags = options.get("--format", "").split(",")
             return _csv(machine, name, options[name].split(","), flags)
     return Result(0, table(machine)) if not argv else Result(2, f"Invalid combination of input arguments: {argv[0]}\n")
+
+
+def xml(machine: Machine) -> str:
+    """Return the part of `nvidia-smi -q -x` about PCIe; of a vGPU it shows N/A."""
+    parts = []
+    for gpu in machine.gpus:
+        rate = sum(d.number("rate", 5.0) for d in machine.defects.of("gpu-replays", **machine.at(gpu)))
+        count = "N/A" if gpu.is_vgpu else f"{round(rate * machine.uptime)}"
+        bus = f"0000{gpu.bus}".upper()
+        parts.append(
+            f'\t<gpu id="{bus}">\n\t\t<pci>\n\t\t\t<replay_counter>{count}</replay_counter>\n\t\t</pci>\n\t</gpu>'
+        )
+    return "<nvidia_smi_log>\n" + "\n".join(parts) + "\n</nvidia_smi_log>\n"
 
 
 def _csv(machine: Machine, what: str, fields: Sequence[str], flags: Sequence[str]) -> Result:
