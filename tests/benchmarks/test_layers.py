@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from vsphere_ai.benchmarks.layers import LAYERS, NIC, NO_NVLINK, NVLINK, SOCKET, measure_layers, separate, slow_ways
+from vsphere_ai.benchmarks.nccl_checks import nccl_checks
 from vsphere_ai.benchmarks.nccl_command import NcclTest, command
 from vsphere_ai.benchmarks.nccl_text import parse_text
 from vsphere_ai.benchmarks.search import search
 from vsphere_ai.benchmarks.trials import Judge, Trial, can_share, together
 from vsphere_ai.benchmarks.verdict import accused
+from vsphere_ai.errors import UsageError
 from vsphere_ai.lab.guest import nccl
 from vsphere_ai.lab.guest.defects import Defects, read
 from vsphere_ai.lab.guest.machine import GuestGpu, GuestNic
@@ -163,3 +166,25 @@ def test_every_way_is_measured_on_every_vm(count, planted, slow):
     # a single pair has nothing to be compared with
     assert {t.layer for t in bad} == {way for way in slow if count > 2 or way == NVLINK}
     assert all("vm-1" in trial.vms for trial in bad)
+
+
+@pytest.mark.parametrize("name", nccl.FACTORS)
+def test_every_collective_of_the_lab_agrees_with_its_ranks(name):
+    rack = Rack(3, 2, count=4)
+    argv = command(replace(TEST, operation=name), Trial(tuple(rack.nodes)), rack.nodes, {"NCCL_DEBUG": "INFO"})
+    (run,) = parse_text(nccl.mpirun(rack.machines["10.0.0.0"], argv[1:], rack.machines.get).stdout.splitlines())
+    assert {c.rule for c in nccl_checks(run, 12)} == {"nccl.rdma", "nccl.no-gpudirect"}
+
+
+def test_two_vms_without_a_reference_are_compared_with_nothing():
+    rack = Rack(1, 1, count=2)
+    nodes = list(rack.nodes.values())
+    assert rack.carry_out(search(nodes, Judge())).unresolved == ("vm-0", "vm-1")
+    assert rack.carry_out(search(nodes, Judge(reference=23.0))).is_clean
+    assert rack.carry_out(search(nodes, Judge(reference=46.0))).unresolved == ("vm-0", "vm-1")
+
+
+def test_sizes_go_from_small_to_large():
+    with pytest.raises(UsageError, match="above the largest"):
+        NcclTest(least="1G", most="8")
+    assert NcclTest(least="1024K", most="1M").most == "1M"

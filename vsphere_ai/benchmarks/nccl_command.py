@@ -42,12 +42,20 @@ class NcclTest:
         for size in (self.least, self.most):
             if not _SIZE.fullmatch(size):
                 raise UsageError(f"'{size}' is no size", "give bytes such as 8, 64M or 8G")
+        if _bytes(self.least) > _bytes(self.most):
+            raise UsageError(f"the smallest size {self.least} is above the largest {self.most}", "exchange them")
 
     @property
     def program(self) -> str:
         """Path of the program in the guest."""
         name = f"{COLLECTIVES[self.operation].program}{self.suffix}"
         return f"{self.folder.rstrip('/')}/{name}" if self.folder else name
+
+
+def _bytes(size: str) -> int:
+    """Return the bytes of a size as nccl-tests reads it."""
+    unit = "KMGT".find(size[-1].upper()) + 1
+    return int(size[:-1] if unit else size) << (10 * unit)
 
 
 def processes(test: NcclTest, trial: Trial, nodes: Mapping[str, Node]) -> int:

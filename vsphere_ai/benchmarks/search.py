@@ -100,10 +100,11 @@ def search(nodes: Sequence[Node], judge: Judge) -> Search[Outcome]:
 
 
 def _few(state: _State) -> Search[Outcome]:
-    judge, names = state.judge, list(state.nodes)
+    judge, names, given = state.judge, list(state.nodes), state.judge.reference
     found = yield from measure_pairs(rounds_of_pairs(names), judge)
     bad, pairs = slow_ends(found, judge)
-    if len(names) == 2 and pairs:
+    # without a reference a pair would be compared with itself
+    if len(names) == 2 and (pairs or given is None):
         return Outcome(unresolved=tuple(names), reference=judge.reference)
     if len(bad) >= len(names) - 1:
         return Outcome(all_slow=True, reference=judge.reference)
