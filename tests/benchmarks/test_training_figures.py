@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsphere_ai.benchmarks import megatron_baseline
 from vsphere_ai.benchmarks.history import Result, line_of, read_history, trends
-from vsphere_ai.benchmarks.megatron import parse_megatron, throughput
-from vsphere_ai.benchmarks.scaling import counts, scaling, scaling_checks
+from vsphere_ai.benchmarks.megatron import Iteration, megatron_checks, megatron_gate, parse_megatron, throughput
+from vsphere_ai.benchmarks.megatron_baseline import Expected
+from vsphere_ai.benchmarks.megatron_command import MegatronTest
+from vsphere_ai.benchmarks.scaling import counts, falls, scaling, scaling_checks
+from vsphere_ai.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -99,3 +106,95 @@ def test_other_measurements_are_not_compared():
         ("train", 1 << 20, 1),
         ("train", 1 << 30, 2),
     ]
+
+
+def iteration(number=20, **more):
+    return Iteration(number, 20, 200.0, 137.0, 256, 5.0, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "rules"),
+    [
+        ([], ["megatron.not-measured"]),
+        ([iteration(n) for n in range(1, 21)], []),
+        ([iteration(n) for n in range(1, 20)], ["megatron.not-measured"]),
+        ([iteration(), replace(iteration(), loss=math.nan)], ["megatron.loss"]),
+        ([replace(iteration(), not_numbers=1)], ["megatron.loss"]),
+        ([replace(iteration(), loss=None)], ["megatron.no-loss"]),
+        ([replace(iteration(), skipped=2)], ["megatron.skipped"]),
+        ([replace(iteration(), time=t) for t in (100, 200, 300)], ["megatron.unsteady"]),
+        ([replace(iteration(), tflops=None)], ["megatron.no-throughput"]),
+    ],
+)
+def test_what_is_wrong_with_a_run(found, rules):
+    assert [c.rule for c in megatron_checks(found, 20, 0)] == rules
+
+
+def test_a_loss_that_is_logged_as_no_number_is_read():
+    line = " iteration 3/ 20 | elapsed time per iteration (ms): 200.0 | lm loss: nan | number of nan iterations: 1 |"
+    (found,) = parse_megatron([line])
+    assert math.isnan(found.loss)
+    assert found.not_numbers == 1
+
+
+def test_a_baseline_of_megatron_is_written_read_and_gates():
+    made = [Expected("sanity", 137.5, 4), Expected("7b", 300.0)]
+    assert megatron_baseline.read(megatron_baseline.text_of(made), "f") == tuple(made)
+    assert megatron_baseline.expected_for(made, "7b", 16) == made[1]
+    assert megatron_baseline.expected_for(made, "sanity", 16) is None
+    assert megatron_gate(130.0, made[0], 0.1) is None
+    assert megatron_gate(120.0, made[0], 0.1).rule == "megatron.below-baseline"
+    assert megatron_gate(None, made[0], 0.1).level == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "megatron: [{model: a, tflops: 1}]",
+        "baseline: 1\nnccl: []",
+        "baseline: 1\nmegatron: [{model: a, tflops: 0}]",
+        "baseline: 1\nmegatron: [{model: a, tflops: 1, gpu: 2}]",
+        "baseline: 1\nmegatron: [{tflops: 1}]",
+        "baseline: 1\nmegatron: [{model: a, tflops: 1, gpus: true}]",
+        "[",
+    ],
+)
+def test_a_wrong_baseline_is_refused(text):
+    with pytest.raises(InputError):
+        megatron_baseline.read(text, "f")
+
+
+@pytest.mark.parametrize(
+    ("more", "gpus"),
+    [
+        ({"model": "70b"}, 1),
+        ({"iterations": 5}, 1),
+        ({"samples": 7}, 1),
+        ({"folder": "megatron"}, 1),
+        ({"more": ("--train-iters=9",)}, 1),
+        ({"tensor": 4}, 6),
+    ],
+)
+def test_what_megatron_cannot_take_is_refused(more, gpus):
+    with pytest.raises(UsageError):
+        MegatronTest(**more).arguments(gpus)
+
+
+def test_the_global_batch_grows_with_the_gpus_and_fits_the_micro_batch():
+    for gpus, tensor in ((1, 1), (6, 1), (16, 8)):
+        words = MegatronTest(tensor=tensor).arguments(gpus)
+        given = dict(pairwise(words))
+        batch, micro = int(given["--global-batch-size"]), int(given["--micro-batch-size"])
+        assert batch == 64 * gpus
+        assert batch % (micro * gpus // tensor) == 0
+        assert {"--mock-data", "--log-throughput", "--bf16"} <= set(words)
+
+
+def test_the_step_at_which_efficiency_falls_names_the_vms_that_came_with_it():
+    vms = [f"trn-{n}" for n in range(8)]
+    step = falls(scaling({1: 100.0, 2: 196.0, 4: 380.0, 8: 560.0}), vms)
+    assert (step.before.vms, step.after.vms, step.added) == (4, 8, ("trn-4", "trn-5", "trn-6", "trn-7"))
+    assert step.lost == pytest.approx(0.25)
+    assert falls(scaling({1: 100.0, 2: 196.0}), vms) is None
+    assert falls(scaling({2: 10.0}), vms) is None
+    assert counts(6, least=2) == (2, 4, 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vsphere_ai.app import accept_fabric
+from vsphere_ai.app import accept_fabric, accept_training
 from vsphere_ai.app.accept_values import WORSE, Acceptance, GateName
 from vsphere_ai.app.assess_farm import AssessRequest, assess
 from vsphere_ai.app.events import Emit
@@ -57,6 +57,7 @@ GATES: Mapping[GateName, Callable[[Acceptance, Emit], Gate]] = {
     "health": _health,
     "rdma": accept_fabric.rdma,
     "nccl": accept_fabric.nccl,
+    "megatron": accept_training.megatron,
 }
 ALWAYS: frozenset[GateName] = frozenset(("assess",))
 """Gates that cost little, and judge more than the certified facts: they are carried out each time."""

@@ -13,9 +13,9 @@ from vsphere_ai.compat.certified_facts import parts_of
 from vsphere_ai.health.certificate import Gate, Measurement, Status
 from vsphere_ai.model.nodes import Node
 
-GateName = Literal["assess", "health", "rdma", "nccl"]
+GateName = Literal["assess", "health", "rdma", "nccl", "megatron"]
 ORDER: tuple[GateName, ...] = ("assess", "health", "rdma", "nccl")
-"""Gates in the order in which they are carried out: the cheapest first."""
+"""Gates that are carried out unless others are named, the cheapest first; `megatron` only where it is named."""
 WORSE: Mapping[str, Status] = {"warn": "warn", "unknown": "unknown", "fail": "fail"}
 
 
@@ -24,7 +24,7 @@ class AcceptRequest:
     """The set of a playbook, the gates to carry out, and the file of the certificate, from which it also goes on.
 
     `attestations` are for the assessment, `profile` for health, `baseline` for benchmarks; `again`: everything is
-    measured again. What failed before ends only with a pass, also then.
+    measured again. What failed before ends only with a pass, also then. `megatron_folder` is where Megatron-LM is.
     """
 
     playbook: Path
@@ -35,6 +35,7 @@ class AcceptRequest:
     profile: Path | None = None
     baseline: Path | None = None
     again: bool = False
+    megatron_folder: str = "/opt/Megatron-LM"
     estate: EstateRequest = field(default_factory=EstateRequest)
 
     @property

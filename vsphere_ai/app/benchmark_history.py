@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.app.nodes import NodesResult
 from vsphere_ai.benchmarks.history import Result, Trend, line_of, read_history, trends
 from vsphere_ai.benchmarks.nccl_run import NcclRun
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.assessment import Measured
+from vsphere_ai.model.text import counted
+from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
-_FOLDER = "benchmarks"
+FOLDER = "benchmarks"
 _NCCL = "nccl"
 
 
@@ -24,8 +28,12 @@ def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
     """
     if run.collective is None or run.peak is None or run.largest is None:
         return None
-    result = Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak)
-    file = own_folder(_FOLDER) / f"{instance}.jsonl"
+    return keep(instance, Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
+
+
+def keep(instance: str, result: Result) -> Trend | None:
+    """Add a result to the history of a vCenter, and return its trend; `Storage` where the file cannot be written."""
+    file = own_folder(FOLDER) / f"{instance}.jsonl"
     try:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(line_of(result))
@@ -34,9 +42,25 @@ def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
     return next((t for t in trends(_read(file)) if t.newest == result), None)
 
 
+def set_of(read: NodesResult) -> str:
+    """Return the set whose VMs these all are; empty where they are of several, or not all of one."""
+    members = [m for m in members_of(read.estate) if m.exists and not m.leaving]
+    of = {m.name: m.set for m in members}
+    names = {of.get(node.vm, "") for node in read.nodes}
+    name = names.pop() if len(names) == 1 else ""
+    return name if len(read.nodes) == sum(m.set == name for m in members) else ""
+
+
+def say_slower(trend: Trend | None, emit: Emit) -> None:
+    """Say that a result is worse than the spread of the earlier ones explains."""
+    if trend is not None and trend.is_worse and trend.norm is not None:
+        earlier = f"{trend.norm.mean:.2f} {trend.newest.unit} of {counted(trend.norm.count, 'earlier result')}"
+        emit(Remark("bench.slower", f"{trend.newest.set}: {-trend.change:.1%} slower than the {earlier}"))
+
+
 def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:
     """Return the trends of the measurements of a vCenter (of all, without an id), or of one of its sets."""
-    files = sorted((state_dir() / _FOLDER).glob(f"{instance or '*'}.jsonl"))
+    files = sorted((state_dir() / FOLDER).glob(f"{instance or '*'}.jsonl"))
     found = (trend for file in files for trend in trends(_read(file)))
     return tuple(trend for trend in found if not name or trend.newest.set == name)
 

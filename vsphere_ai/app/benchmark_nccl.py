@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from vsphere_ai.app.benchmark_history import record
+from vsphere_ai.app.benchmark_history import record, say_slower, set_of
 from vsphere_ai.app.benchmark_parse import baseline_of, require_new, write_baseline
 from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
@@ -30,8 +30,7 @@ from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.text import counted, plain
-from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.model.text import plain
 from vsphere_ai.training.nccl_env import nccl_settings
 
 __all__ = ["NcclOptions", "NcclRequest", "NcclResult", "NcclTest", "bench_nccl"]
@@ -151,18 +150,11 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
 
 def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
     """Add the result of a whole set to its history, and say where it became slower."""
-    members = [m for m in members_of(read.estate) if m.exists and not m.leaving]
-    of = {m.name: m.set for m in members}
-    names = {of.get(node.vm, "") for node in read.nodes}
-    name = names.pop() if len(names) == 1 else ""
-    if not name or runner.last is None or len(read.nodes) != sum(m.set == name for m in members):
+    name = set_of(read)
+    if not name or runner.last is None:
         return
     ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
-    trend = record(read.estate.about.instance, name, runner.last, ranks)
-    if trend is not None and trend.is_worse and trend.norm is not None:
-        earlier = f"{trend.norm.mean:.2f} GB/s of {counted(trend.norm.count, 'earlier result')}"
-        text = f"{name}: {-trend.change:.1%} slower than the {earlier}"
-        emit(Remark("bench.slower", text))
+    say_slower(record(read.estate.about.instance, name, runner.last, ranks), emit)
 
 
 @dataclass

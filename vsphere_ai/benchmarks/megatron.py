@@ -1,23 +1,32 @@
-"""Log lines of Megatron-LM: time and throughput per iteration, after the warm-up.
+"""Log lines of Megatron-LM: time and throughput per iteration, after the warm-up, and what is to say of them.
 
 Two versions of the line are known: with a time stamp and the throughput per GPU (`--log-throughput`), and without.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
+from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.megatron_baseline import Expected
+
 MAX_LINE, MAX_ITERATIONS = 4096, 100_000
+UNSTEADY = 0.1
+"""Spread of the iterations' times above which the median says little."""
 _LINE = re.compile(r"\biteration\s+(\d{1,12})/\s*(\d{1,12}) \|(.*)")
 _FIELD = re.compile(r"\s*([^|:]{1,60}):\s*([^|\s]{1,40})\s*(?:\||$)")
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration: `time` in ms, `tflops` per GPU (None: not logged), `batch` in samples, `loss` of the language."""
+    """An iteration: `time` in ms, `tflops` per GPU (None: not logged), `batch` in samples, `loss` of the language.
+
+    A loss that is logged as nan or inf is that number.
+    """
 
     number: int
     of: int
@@ -78,10 +87,51 @@ def _iteration(match: re.Match[str]) -> Iteration | None:
         time,
         _number(fields.get("throughput per GPU (TFLOP/s/GPU)")),
         int(batch) if batch is not None else None,
-        _number(fields.get("lm loss")),
+        _loss(fields.get("lm loss")),
         int(skipped or 0),
         int(bad or 0),
     )
+
+
+def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Iterator[Check]:
+    """Yield what is wrong with a run of `wanted` iterations, of which `warmup` are not measured."""
+    if not found:
+        yield Check("megatron.not-measured", "unknown", "no iteration was logged", "look at the log of the run")
+        return
+    last = found[-1].number
+    if last < wanted:
+        yield Check("megatron.not-measured", "unknown", f"{last} of {wanted} iterations were logged")
+    bad = next((i for i in found if i.not_numbers or (i.loss is not None and not math.isfinite(i.loss))), None)
+    if bad is not None:
+        text = f"the loss is no number from iteration {bad.number} on"
+        yield Check("megatron.loss", "fail", text, "find the GPU that computes wrongly with bench burn")
+    elif all(i.loss is None for i in found):
+        yield Check("megatron.no-loss", "unknown", "no loss was logged", "look at the log of the run")
+    if skipped := max(i.skipped for i in found):
+        yield Check("megatron.skipped", "warn", f"{skipped} iterations were skipped")
+    total = throughput(found, warmup)
+    if total is not None and total.spread > UNSTEADY:
+        text = f"the times of the iterations differ by {total.spread:.0%} (1 sigma)"
+        yield Check("megatron.unsteady", "warn", text, "look for other work on the VMs and their hosts")
+    if total is not None and total.tflops is None:
+        yield Check("megatron.no-throughput", "warn", "no TFLOP/s were logged: this Megatron has no --log-throughput")
+
+
+def megatron_gate(tflops: float | None, expected: Expected, tolerance: float) -> Check | None:
+    """Return what is wrong with the TFLOP/s per GPU of a run, None where they are as expected."""
+    if tflops is None:
+        return Check("megatron.not-measured", "unknown", f"{expected.model}: TFLOP/s were not measured")
+    if tflops >= expected.tflops * (1 - tolerance):
+        return None
+    below = 1 - tflops / expected.tflops
+    text = f"{expected.model}: {tflops:.1f} TFLOP/s per GPU is {below:.1%} below the baseline {expected.tflops:.1f}"
+    return Check("megatron.below-baseline", "fail", text, "find the slow part with bench scale and bench nccl --bisect")
+
+
+def _loss(text: str | None) -> float | None:
+    if text is not None and text.lower().lstrip("+-") in ("nan", "inf"):
+        return float(text)
+    return _number(text)
 
 
 def _number(text: str | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,13 +39,34 @@ def scaling(values: Mapping[int, float]) -> tuple[Scale, ...]:
     return tuple(Scale(n, v, v / base, v / base * least / n) for n, v in sorted(values.items()))
 
 
-def counts(most: int) -> tuple[int, ...]:
-    """Return 1, 2, 4 … up to a number of VMs, and that number itself."""
+def counts(most: int, least: int = 1) -> tuple[int, ...]:
+    """Return 1, 2, 4 … up to a number of VMs, and that number itself; none below `least`."""
     made = [1 << power for power in range(max(1, most).bit_length())]
-    return (*made, most) if most > made[-1] else tuple(made)
+    return tuple(n for n in ((*made, most) if most > made[-1] else made) if n >= least)
 
 
-def scaling_checks(scales: tuple[Scale, ...], least: float = LEAST) -> Iterator[Check]:
+@dataclass(frozen=True)
+class Step:
+    """The step from one size to the next at which most efficiency is lost; `added` are the VMs that came with it."""
+
+    before: Scale
+    after: Scale
+    added: tuple[str, ...]
+
+    @property
+    def lost(self) -> float:
+        """The efficiency that is lost, as a share of linear."""
+        return self.before.efficiency - self.after.efficiency
+
+
+def falls(scales: Sequence[Scale], vms: Sequence[str]) -> Step | None:
+    """Return the step at which efficiency falls most, None where none loses more than `DROP`; VMs in their order."""
+    steps = [Step(a, b, tuple(vms[a.vms : b.vms])) for a, b in pairwise(scales)]
+    worst = max(steps, key=lambda step: step.lost, default=None)
+    return worst if worst is not None and worst.lost > DROP else None
+
+
+def scaling_checks(scales: Sequence[Scale], least: float = LEAST) -> Iterator[Check]:
     """Yield where efficiency is below the least, and where it drops from one size to the next."""
     for before, scale in pairwise(scales):
         text = f"{scale.vms} VMs reach {scale.speedup:.2f} times {scales[0].vms}: {scale.efficiency:.0%} of linear"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
 
 _GATES = ("assess", "health", "rdma", "nccl")
+_OPTIONAL = ("megatron",)
 
 
 def _request() -> type[AcceptRequest]:
@@ -30,15 +31,22 @@ _options = gathering(
     click.option(
         "--gate",
         "gates",
-        type=click.Choice(_GATES),
+        type=click.Choice((*_GATES, *_OPTIONAL)),
         multiple=True,
         default=_GATES,
-        help="Carry out only this gate; repeatable. [default: all]",
+        help="Carry out only this gate; repeatable. [default: all but megatron]",
     ),
     click.option("--attest", "attestations", type=FILE, help="Answers to what no software can see."),
     click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
     click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),
     click.option("--again", is_flag=True, help="Measure everything again."),
+    click.option(
+        "--megatron-folder",
+        default="/opt/Megatron-LM",
+        show_default=True,
+        metavar="PATH",
+        help="Megatron-LM in the guests.",
+    ),
 )
 
 

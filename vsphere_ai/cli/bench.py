@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli import bench_training
 from vsphere_ai.cli.bench_crossover import crossover
-from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.bench_nodes import BASELINE, NO_PREFLIGHT, NODES, TOLERANCE, meant, nodes_request, without_lines
 from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
     from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult, NcclTest
     from vsphere_ai.app.benchmark_parse import ParseRequest
-    from vsphere_ai.app.events import Emit, Event
-
-_TOLERANCE = click.option(
-    "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
-)
-_BASELINE = click.option("--baseline", type=FILE, help="Compare with these figures.")
 
 
 @click.group("bench")
@@ -29,7 +24,8 @@ def command() -> None:
     """Benchmark the fabric of training VMs; find what is slow."""
 
 
-command.add_command(crossover)
+for _each in (crossover, *bench_training.COMMANDS):
+    command.add_command(_each)
 
 
 def _parse_request() -> type[ParseRequest]:
@@ -45,8 +41,8 @@ def _parse_request() -> type[ParseRequest]:
     click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)),
     click.option("--ranks", type=click.IntRange(1), help="Ranks that the runs were started with."),
     click.option("--gpu", default="", metavar="NAME", help="GPU of the runs, such as A100, for published figures."),
-    _BASELINE,
-    _TOLERANCE,
+    BASELINE,
+    TOLERANCE,
     click.option("--learn", "learned", type=FILE, help="Write a baseline of the runs that passed."),
 )
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
@@ -65,12 +61,6 @@ def parse(request: ParseRequest, summary: bool, form: str) -> int:
     return result.exit_code
 
 
-def _nodes() -> type[NodesRequest]:
-    from vsphere_ai.app import NodesRequest
-
-    return NodesRequest
-
-
 def _test() -> type[NcclTest]:
     from vsphere_ai.app.benchmark_nccl import NcclTest
 
@@ -83,24 +73,8 @@ def _options() -> type[NcclOptions]:
     return NcclOptions
 
 
-_NODES = (
-    click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
-    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
-    click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
-)
-
-
-def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
-    """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
-    from vsphere_ai.app import meant
-
-    if len(nodes.vms) == 1:
-        return meant(nodes.vms[0], estate, set=nodes.set, nic=nodes.nic)
-    return replace(nodes, estate=estate)
-
-
 @command.command("nccl")
-@gathering("nodes", _nodes, *_NODES)
+@gathering("nodes", nodes_request, *NODES)
 @gathering(
     "test",
     _test,
@@ -118,9 +92,7 @@ def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
     click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
     click.option("--bisect", is_flag=True, help="Search for the slow part."),
     click.option("--layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."),
-    click.option(
-        "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
-    ),
+    NO_PREFLIGHT,
     click.option(
         "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
     ),
@@ -131,8 +103,8 @@ def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
     click.option(
         "--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds that a run may take."
     ),
-    _BASELINE,
-    _TOLERANCE,
+    BASELINE,
+    TOLERANCE,
     click.option("--learn-baseline", "learned", type=FILE, help="Write a baseline of what was measured."),
 )
 @vcenter_options
@@ -146,7 +118,7 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
     from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
 
     options = replace(options, live=form == "text")
-    result = bench_nccl(NcclRequest(_meant(nodes, estate), test, options), _without_lines(form))
+    result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(form))
     _show_nccl(result, form)
     return result.exit_code
 
@@ -189,7 +161,7 @@ def _show_nccl(result: NcclResult, form: str) -> None:
 
 
 @command.command("rdma")
-@gathering("nodes", _nodes, *_NODES)
+@gathering("nodes", nodes_request, *NODES)
 @click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
 @vcenter_options
 @format_option()
@@ -202,28 +174,13 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
     from vsphere_ai.report.benchmark_text import rails_text
     from vsphere_ai.report.json_text import json_text
 
-    result = bench_rdma(RdmaRequest(_meant(nodes, estate), iterations), _without_lines(form))
+    result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
     if form == "json":
         passed = not result.exit_code
         click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))
     else:
         click.echo(rails_text(result.rates, result.checks, result.found))
     return result.exit_code
-
-
-def _without_lines(form: str) -> Emit:
-    """Return what shows events; lines of results only in text."""
-    from vsphere_ai.app.events import Answer, BenchmarkRow
-    from vsphere_ai.report.benchmark_text import live_line
-
-    def emit(event: Event) -> None:
-        if isinstance(event, BenchmarkRow):
-            values = event.size, event.time, event.algbw, event.busbw
-            click.echo(live_line(*values, is_first=event.is_first))
-        elif form == "text" or not isinstance(event, Answer):
-            show_event(event)
-
-    return emit
 
 
 @command.command("history")

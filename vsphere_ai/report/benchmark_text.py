@@ -215,10 +215,9 @@ def history_text(found: Sequence[Trend]) -> str:
             "slower" if trend.is_worse else "faster" if trend.is_significant else "as before" if trend.norm else "-"
         )
         what = f"{own.benchmark} {own.operation}"
-        rows.append(
-            (own.set, what, own.ranks, size_text(own.size), f"{own.value:.2f}", day, trend.count, change, verdict)
-        )
-    return table(("set", "measurement", "ranks", "size", "GB/s", "newest", "results", "change", "verdict"), rows)
+        size, value = size_text(own.size) if own.size else "-", f"{own.value:.2f} {own.unit}"
+        rows.append((own.set, what, own.ranks, size, value, day, trend.count, change, verdict))
+    return table(("set", "measurement", "ranks", "size", "result", "newest", "results", "change", "verdict"), rows)
 
 
 def history_document(found: Sequence[Trend]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ MODES = ("torchrun", "env", "mpi", "horovod", "deepspeed", "accelerate", "lightn
 Mode = Literal["torchrun", "env", "mpi", "horovod", "deepspeed", "accelerate", "lightning", "tensorflow"]
 DEFAULT_PORT = 29500
 """Port of rank 0: PyTorch's and DeepSpeed's default."""
+CONTROL_PORT = 29555
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
@@ -257,7 +258,7 @@ class TrainingJob(Options):
     env: Variables = ()
     processes_per_node: Literal["gpu"] | Annotated[int, Field(ge=1, le=256)] = "gpu"
     port: Port = DEFAULT_PORT
-    control_port: Port = 29555
+    control_port: Port = CONTROL_PORT
     """Port of rank 0's node on which the nodes hear of each other's processes."""
     nccl: Literal["auto", "off"] | Nccl = "auto"
     start: Literal["together", "head_first", "head_last"] = "together"

@@ -44,10 +44,14 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "port-rejected": ("vm", "port"),
     "file-missing": ("vm", "path"),
     "file-differs": ("vm", "path"),
+    "pace": ("host", "vm", "factor", "vms"),
+    "wrong-bit": ("host", "gpu", "vm", "count"),
+    "loss-nan": ("vm", "count"),
+    "process-left": ("vm",),
     "unreachable": ("vm", "other"),
 }
 """What a defect of a kind may say beside it. `host`, `vm`, `one`, `other` are names or globs."""
-NUMBERS = ("severity", "hours", "factor", "count", "number", "rate", "mtu", "seconds", "port")
+NUMBERS = ("severity", "hours", "factor", "count", "number", "rate", "mtu", "seconds", "port", "vms")
 _PLACES = ("host", "gpu", "nic", "vm")
 
 

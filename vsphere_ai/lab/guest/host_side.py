@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.guest.defects import Defects
+from vsphere_ai.lab.guest.load import HOT, is_throttled, speed
 from vsphere_ai.lab.guest.logs import TEXTS, outages
 from vsphere_ai.lab.guest.smi import THROTTLES
 from vsphere_ai.lab.hardware.gpu import Gpu
@@ -41,6 +42,10 @@ def _readings(host: Host, gpu: Gpu, defects: Defects) -> dict[str, str]:
     reasons = sum(THROTTLES.get(d.text("reason", "thermal"), 0x40) for d in defects.of("gpu-throttled", **place))
     if reasons:
         found["clocks_throttle_reasons.active"] = f"0x{reasons:016X}"
+    if is_throttled(defects, place):
+        found["temperature.gpu"] = str(HOT[0])
+    if (fast := speed(defects, place)) != 1:
+        found["clocks.sm"] = f"{round(1410 * fast)}"
     lanes = defects.factor("gpu-pcie", **place)
     if lanes != 1:
         found["pcie.link.width.current"] = f"{round(16 * lanes)}"

@@ -62,6 +62,13 @@ class Machine:
     mo: ManagedObject
     defects: Defects
     files: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, Any] = field(default_factory=dict)
+    """Detached runs by their names (`supervised`)."""
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of runs that are on its GPUs."""
+        return [pid for run in list(self.runs.values()) for pid in run.pids(self)]
 
     @property
     def name(self) -> str:

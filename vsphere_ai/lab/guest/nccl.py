@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
+from vsphere_ai.lab.guest.load import pace
 from vsphere_ai.lab.guest.machine import GuestGpu, GuestNic, Machine
 from vsphere_ai.lab.guest.network import is_down, speed_gb
 from vsphere_ai.lab.shell.result import Result
@@ -246,7 +247,7 @@ def bandwidth(run: Run, ranks: int) -> float:
         network = (min(rails) * len(rails) / 8 * EFFICIENCY if rails else SOCKET) * lanes
         inside = _inside(run, gpus, network, lanes, links)
         ways = [*([network] if len(run.nodes) > 1 else []), *([inside] if own > 1 or len(run.nodes) == 1 else [])]
-        found.append(min(ways) * slow)
+        found.append(min(ways) * slow * pace(machine, len(run.nodes)))
     for (one, _), (other, _) in combinations(run.nodes, 2):
         found.append(min(found) * one.defects.between(one.host.name, other.host.name))
     return min(found)

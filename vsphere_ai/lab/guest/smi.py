@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from vsphere_ai.lab.guest import load
 from vsphere_ai.lab.guest.machine import GuestGpu, Machine
 from vsphere_ai.lab.shell.result import Result
 
@@ -29,15 +30,15 @@ SHARED: Mapping[str, Field] = {
     "gpu_bus_id": lambda m, g: f"0000{g.bus}".upper(),
     "memory.total": lambda m, g: g.memory_mib,
     "memory.used": lambda m, g: g.memory_mib // 2 if m.defects.first("gpu-busy", vm=m.name) else 6,
-    "utilization.gpu": lambda m, g: 100 if m.defects.first("gpu-busy", vm=m.name) else 0,
+    "utilization.gpu": lambda m, g: 100 if m.defects.first("gpu-busy", vm=m.name) or m.pids else 0,
     "persistence_mode": lambda m, g: "Enabled",
     "mig.mode.current": lambda m, g: NA,
 }
 WHOLE: Mapping[str, Field] = {
-    "temperature.gpu": lambda m, g: 34,
-    "power.draw": lambda m, g: "61.50",
+    "temperature.gpu": lambda m, g: load.shown(m.defects, m.at(g), loaded=bool(m.pids))[0],
+    "power.draw": lambda m, g: load.shown(m.defects, m.at(g), loaded=bool(m.pids))[1],
     "power.limit": lambda m, g: "400.00",
-    "clocks.sm": lambda m, g: round(1410 * m.defects.factor("gpu-slow", **m.at(g))),
+    "clocks.sm": lambda m, g: round(1410 * (load.speed if m.pids else load.slow)(m.defects, m.at(g))),
     "clocks.max.sm": lambda m, g: 1410,
     "clocks_throttle_reasons.active": lambda m, g: f"0x{throttle(m, g):016X}",
     "clocks_event_reasons.active": lambda m, g: f"0x{throttle(m, g):016X}",
@@ -120,13 +121,11 @@ def _value(machine: Machine, gpu: GuestGpu, field: str) -> str:
 
 
 def _processes(machine: Machine, fields: Sequence[str]) -> list[list[str]]:
-    if not machine.defects.first("gpu-busy", vm=machine.name):
-        return []
-    values = {"pid": str(BUSY_PID), "process_name": "python3"}
-    return [
-        [{**values, "gpu_uuid": g.uuid, "used_memory": str(g.memory_mib // 2)}.get(field, NA) for field in fields]
-        for g in machine.gpus
-    ]
+    busy = machine.defects.first("gpu-busy", vm=machine.name)
+    found = [(BUSY_PID, gpu) for gpu in machine.gpus if busy] + list(zip(machine.pids, machine.gpus, strict=False))
+    name = {"process_name": "python3"}
+    own = [{**name, "pid": str(n), "gpu_uuid": g.uuid, "used_memory": str(g.memory_mib // 2)} for n, g in found]
+    return [[values.get(field, NA) for field in fields] for values in own]
 
 
 def topology(machine: Machine) -> str:

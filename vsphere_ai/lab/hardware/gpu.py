@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from fractions import Fraction
@@ -52,6 +52,18 @@ class Activation(Enum):
     DONE = "done"
     IN_USE = "pending until the GPU's clients are gone"
     NEEDS_RESET = "pending until the host reboots"
+
+
+@dataclass
+class Loads:
+    """What runs on a GPU: each says whether it still does."""
+
+    every: list[Callable[[], bool]] = field(default_factory=list)
+
+    def is_loaded(self) -> bool:
+        """Return whether anything runs; what has ended is forgotten."""
+        self.every = [each for each in self.every if each()]
+        return bool(self.every)
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,7 @@ class Gpu:
     instances: list[GpuInstance] = field(default_factory=list)
     vgpus: list[Vgpu] = field(default_factory=list)
     faults: dict[str, Nvml] = field(default_factory=dict)
+    loads: Loads = field(default_factory=Loads)
     readings: dict[str, str] = field(default_factory=dict)
     """Values that nvidia-smi on the host shows in place of those of a sound GPU, by the names of its query."""
 

@@ -44,7 +44,8 @@ _PLAIN: Mapping[str, Callable[[Gpu], object]] = {
     "mig.mode.pending": lambda g: mig_mode(g, g.mig_pending),
     "ecc.mode.current": lambda g: "Enabled",
     "ecc.mode.pending": lambda g: "Enabled",
-    "temperature.gpu": lambda g: 34,
+    "temperature.gpu": lambda g: 68 if g.loads.is_loaded() else 34,
+    "clocks.sm": lambda g: 1410,
     "clocks.max.sm": lambda g: 1410,
     "clocks_throttle_reasons.active": lambda g: "0x0000000000000001",
     "ecc.errors.uncorrected.volatile.total": lambda g: 0,
@@ -60,9 +61,9 @@ _WITH_UNIT: Mapping[str, tuple[str, Callable[[Gpu], object]]] = {
     "memory.total": ("MiB", lambda g: g.memory_mib),
     "memory.used": ("MiB", memory_used),
     "memory.free": ("MiB", lambda g: g.memory_mib - memory_used(g)),
-    "utilization.gpu": ("%", lambda g: _NA if g.mig_current else 0),
+    "utilization.gpu": ("%", lambda g: _NA if g.mig_current else 100 if g.loads.is_loaded() else 0),
     "utilization.memory": ("%", lambda g: _NA if g.mig_current else 0),
-    "power.draw": ("W", lambda g: "36.25"),
+    "power.draw": ("W", lambda g: "389.40" if g.loads.is_loaded() else "36.25"),
     "power.limit": ("W", lambda g: "250.00"),
 }
 

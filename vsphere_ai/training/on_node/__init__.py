@@ -1,4 +1,4 @@
-"""Programs that run on nodes: plain Python with its standard library, sent as they are."""
+"""Programs that run on nodes: plain Python, sent as they are; `burn` needs PyTorch there, `rank` nothing else."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ from importlib.resources import files
 def rank_file() -> str:
     """Return the program that starts a process with the variables and arguments of its rank."""
     return files(__package__).joinpath("rank.py").read_text("utf-8")
+
+
+@cache
+def burn_file() -> str:
+    """Return the program that keeps a GPU busy and reports its losses."""
+    return files(__package__).joinpath("burn.py").read_text("utf-8")
