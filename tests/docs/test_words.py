@@ -47,7 +47,7 @@ BANNED = {
     # the command is called bench
     (
         r"(?<!make )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench"
-        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|crossover)\b|\.(?:preflight|slower)\b)"
+        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|\.(?:preflight|slower|left|stopped)\b)"
     ): "session; benchmark",
     r"hops?": "link",
     r"seat(?:s|ed)?": "assign, assignment, port",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli import bench_training
 from vsphere_ai.cli.bench_crossover import crossover
 from vsphere_ai.cli.bench_nodes import BASELINE, NO_PREFLIGHT, NODES, TOLERANCE, meant, nodes_request, without_lines
+from vsphere_ai.cli.bench_training import COMMANDS
 from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def command() -> None:
     """Benchmark the fabric of training VMs; find what is slow."""
 
 
-for _each in (crossover, *bench_training.COMMANDS):
+for _each in (crossover, *COMMANDS):
     command.add_command(_each)
 
 
