@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -21,9 +21,10 @@ from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
-from vsphere_ai.benchmarks.burn import Burned, Verdict, agreed, judge, read_report
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.burn import Burned, agreed, judge, read_report
+from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result
+from vsphere_ai.benchmarks.training_results import BurnResult
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
@@ -75,26 +76,6 @@ class BurnRequest:
 
     nodes: NodesRequest
     options: BurnOptions = field(default_factory=BurnOptions)
-
-
-@dataclass(frozen=True)
-class BurnResult:
-    """The verdict of each GPU, and what is to say of a VM as a whole, by its name."""
-
-    nodes: tuple[Node, ...]
-    gpus: tuple[Verdict, ...]
-    of_vms: Mapping[str, tuple[Check, ...]] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def checks(self, vm: str) -> tuple[Check, ...]:
-        """Return everything that is to say of a VM."""
-        own = (check for each in self.gpus if each.gpu.vm == vm for check in each.checks)
-        return (*self.of_vms.get(vm, ()), *own)
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 when every GPU of every VM passed, else 1."""
-        return 0 if self.gpus and all(is_passed(self.checks(node.vm)) for node in self.nodes) else 1
 
 
 def bench_burn(request: BurnRequest, emit: Emit = ignore) -> BurnResult:

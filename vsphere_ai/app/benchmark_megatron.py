@@ -17,11 +17,9 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks import megatron_baseline
 from vsphere_ai.benchmarks.baseline import TOLERANCE
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result, Trend
 from vsphere_ai.benchmarks.megatron import (
-    Iteration,
-    Throughput,
     megatron_checks,
     megatron_gate,
     parse_megatron,
@@ -29,6 +27,7 @@ from vsphere_ai.benchmarks.megatron import (
 )
 from vsphere_ai.benchmarks.megatron_baseline import Expected
 from vsphere_ai.benchmarks.megatron_command import MegatronTest
+from vsphere_ai.benchmarks.training_results import MegatronResult
 from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
@@ -67,40 +66,6 @@ class MegatronRequest:
     nodes: NodesRequest
     test: MegatronTest = field(default_factory=MegatronTest)
     options: MegatronOptions = field(default_factory=MegatronOptions)
-
-
-@dataclass(frozen=True)
-class MegatronResult:
-    """A run: its iterations, what they reached, and what is to say of it; `trend` against earlier runs of the set.
-
-    `tail` are the last lines of the log of a run that failed.
-    """
-
-    nodes: tuple[Node, ...]
-    test: MegatronTest
-    gpus: int
-    iterations: tuple[Iteration, ...] = ()
-    reached: Throughput | None = None
-    checks: tuple[Check, ...] = ()
-    expected: Expected | None = None
-    trend: Trend | None = None
-    tail: tuple[str, ...] = ()
-
-    @property
-    def tokens(self) -> float | None:
-        """Tokens per second of all GPUs."""
-        samples = self.reached.samples if self.reached is not None else None
-        return samples * self.test.tokens if samples is not None else None
-
-    @property
-    def loss(self) -> float | None:
-        """The last loss that was logged."""
-        return next((i.loss for i in reversed(self.iterations) if i.loss is not None), None)
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 when it was measured and nothing failed, else 1."""
-        return 0 if self.reached is not None and is_passed(self.checks) else 1
 
 
 def bench_megatron(request: MegatronRequest, emit: Emit = ignore) -> MegatronResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from vsphere_ai.app.benchmark_history import keep, say_slower, set_of
 from vsphere_ai.app.benchmark_megatron import MegatronOptions, MegatronRequest, train
@@ -16,11 +15,12 @@ from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result, Trend
 from vsphere_ai.benchmarks.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.nccl_command import NcclTest
-from vsphere_ai.benchmarks.scaling import LEAST, Scale, Step, counts, falls, scaling, scaling_checks
+from vsphere_ai.benchmarks.scaling import LEAST, counts, falls, scaling, scaling_checks
+from vsphere_ai.benchmarks.training_results import ScaleResult, What
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.connect.guest_ssh import GuestSsh
 from vsphere_ai.errors import UsageError
@@ -28,7 +28,6 @@ from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted
 
-What = Literal["nccl", "megatron"]
 ALL_REDUCE = NcclTest(least="1G", most="1G")
 """What `nccl` measures: an all-reduce of one large size."""
 
@@ -55,29 +54,6 @@ class ScaleRequest:
     nodes: NodesRequest
     options: ScaleOptions = field(default_factory=ScaleOptions)
     test: MegatronTest = field(default_factory=MegatronTest)
-
-
-@dataclass(frozen=True)
-class ScaleResult:
-    """The sizes that were measured, in `unit` of all VMs; the `step` at which efficiency falls, and what is to say."""
-
-    nodes: tuple[Node, ...]
-    what: What
-    unit: str
-    scales: tuple[Scale, ...]
-    step: Step | None = None
-    checks: tuple[Check, ...] = ()
-    trend: Trend | None = None
-
-    @property
-    def hosts(self) -> Mapping[str, str]:
-        """The ESXi hosts of the VMs."""
-        return {node.vm: node.host for node in self.nodes}
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 when every size was measured and is efficient enough, else 1."""
-        return 0 if self.scales and is_passed(self.checks) else 1
 
 
 def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:

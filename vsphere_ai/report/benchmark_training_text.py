@@ -8,12 +8,10 @@ from dataclasses import replace
 from statistics import median
 from textwrap import wrap
 
-from vsphere_ai.app.benchmark_burn import BurnResult
-from vsphere_ai.app.benchmark_megatron import MegatronResult
-from vsphere_ai.app.benchmark_scale import ScaleResult
 from vsphere_ai.benchmarks.burn import Burned, Verdict
 from vsphere_ai.benchmarks.checks import Check, is_passed, worst
 from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.training_results import BurnResult, MegatronResult, ScaleResult
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.benchmark_text import check_lines
