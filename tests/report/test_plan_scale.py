@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from support.estates import CLUSTER, estate, guest, host, made, wants
@@ -14,6 +15,7 @@ from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.patterns import expand
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Destroy
 from vsphere_ai.planning.outcome import Outcome, Run
 from vsphere_ai.report.findings_text import counts_text, findings_text
 from vsphere_ai.report.plan_text import Beside, plan_text
@@ -212,3 +214,40 @@ def test_findings_fit_a_narrow_terminal_whole():
         text = findings_text(found, "vc", width=width)
         assert text.split() == wide
         assert max(map(len, text.splitlines())) <= width
+
+
+# -- destruction
+
+
+def gone(target, disk):
+    return Destroy(target=target, summary="destroy", set="t", index=1, disks=disk(target.name))
+
+
+def destruction(count, disk):
+    """A plan that destroys so many VMs with disks of these names."""
+    base = plan_of(1, count)
+    steps = tuple(
+        replace(p, step=gone(p.step.target, disk), after=(), behind=())
+        for p in base.steps
+        if p.step.summary.startswith("upgrade")
+    )
+    return replace(base, steps=steps, impact=replace(base.impact, destroyed=tuple(p.step.target for p in steps)))
+
+
+def test_vms_that_go_are_all_named_and_their_disks_once():
+    plan = destruction(40, lambda name: (f"[ds] {name}/{name}.vmdk", f"[ds] {name}/{name}_1.vmdk"))
+    text = section(plan_text(plan, DIGEST, 200), "DESTROYED, WITH ALL DATA")
+    assert text.splitlines()[2:] == [
+        "  - train-[0001:0040]: 40 VMs, each with",
+        "      [ds] NAME/NAME.vmdk",
+        "      [ds] NAME/NAME_1.vmdk",
+    ]
+    full = section(plan_text(plan, DIGEST, 200, Beside(full=True)), "DESTROYED, WITH ALL DATA")
+    assert full.count(".vmdk") == 80
+
+
+def test_disks_of_another_name_are_each_named():
+    plan = destruction(40, lambda name: (f"[ds] kept/{int(name[-4:]) // 7}.vmdk",))
+    text = section(plan_text(plan, DIGEST, 200), "DESTROYED, WITH ALL DATA")
+    assert {t.name for t in plan.impact.destroyed} <= set(names_in(text))
+    assert set(re.findall(r"\[ds\] kept/\d+", text)) == {f"[ds] kept/{n // 7}" for n in range(1, 41)}

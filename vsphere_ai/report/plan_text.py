@@ -78,7 +78,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     yield from _section("OUTPUTS", _outputs(outputs, full))
     if not plan.problems:
         yield from _section("DISRUPTED", danger_lines(plan.impact))
-        yield from _section("DESTROYED, WITH ALL DATA", _destroyed(plan))
+        yield from _section("DESTROYED, WITH ALL DATA", _destroyed(plan, full))
     yield _summary(plan), 0  # one line, for grep
 
 
@@ -144,13 +144,32 @@ def _outputs(outputs: Sequence[OutputValue], full: bool) -> Iterator[Line]:
             yield f"    and {more} more", 6
 
 
-def _destroyed(plan: Plan) -> Iterator[Line]:
-    """Name each VM that goes, and each of its disks: the last thing above the question, and never shortened."""
-    for step in (p.step for p in plan.steps):
-        if isinstance(step, Destroy):
-            for number, disk in enumerate(step.disks or ("no disk",)):
-                yield f"  - {'' if number else step.target.name:<20} {disk}", 0
-            yield from ((f"  = {'':<20} {disk}  is detached first, and stays", 0) for disk in step.detached)
+def _destroyed(plan: Plan, full: bool) -> Iterator[Line]:
+    """Name each VM that goes, and each of its disks: the last thing above the question.
+
+    Of more than a few VMs with the same disks but for their own names, each is named in a range, and the disks once.
+    """
+    goes = [p.step for p in plan.steps if isinstance(p.step, Destroy)]
+    own = grouped((tuple(_less_name(disk, step.target.name) for disk in step.disks), step) for step in goes)
+    for disks, steps in own.items():
+        if full or len(steps) <= FEW:
+            yield from (line for step in steps for line in _disks(step.target.name, step.disks))
+        else:
+            yield f"  - {names(s.target for s in steps)}: {counted(len(steps), 'VM')}, each with", 4
+            yield from ((f"      {disk}", 0) for disk in disks or ("no disk",))
+    for step in goes:
+        yield from ((f"  = {'':<20} {disk}  is detached first, and stays", 0) for disk in step.detached)
+
+
+def _disks(name: str, disks: Sequence[str]) -> Iterator[Line]:
+    for number, disk in enumerate(disks or ("no disk",)):
+        yield f"  - {'' if number else name:<20} {disk}", 0
+
+
+def _less_name(disk: str, name: str) -> str:
+    """Return the file of a disk with ``NAME`` for the name of its VM; as it is where that would not be clear."""
+    less = disk.replace(name, "NAME")
+    return less if name and "NAME" not in disk and "NAME" not in name else disk
 
 
 def _summary(plan: Plan) -> str:
