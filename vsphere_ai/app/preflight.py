@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.nodes_facts import NodeState
@@ -172,12 +172,16 @@ def _looked(shell: GuestSsh, wanted: Wanted) -> _There:
     programs = wanted.programs.get(shell.vm, ())
     if not (wanted.scripts or wanted.shared or programs):
         return _There()
-    spec = {"scripts": list(wanted.scripts), "folders": list(wanted.shared), "programs": list(programs)}
+    spec: dict[str, JsonValue] = {
+        "scripts": list(wanted.scripts),
+        "folders": list(wanted.shared),
+        "programs": list(programs),
+    }
     found = _probe(shell, "look", spec, TypeAdapter(_There))
     return found if isinstance(found, _There) else _There(programs=["python3"] if programs else [])
 
 
-def _probe(shell: GuestSsh, function: str, spec: dict[str, Any], form: TypeAdapter[T]) -> T | str:
+def _probe(shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T]) -> T | str:
     """Run a program on a guest and return its answer, or why there is none."""
     from vsphere_ai.app.launch_node import ARGV, program
 
@@ -203,7 +207,8 @@ def _try_ports(
     address = {node.vm: node.address for node in nodes}
 
     def listen(shell: GuestSsh) -> _Faults:
-        spec = {"address": address[shell.vm], "ports": ports[shell.vm], "seconds": _LISTEN}
+        wanted: list[JsonValue] = [*ports[shell.vm]]
+        spec: dict[str, JsonValue] = {"address": address[shell.vm], "ports": wanted, "seconds": _LISTEN}
         found = _probe(shell, "listen", spec, TypeAdapter(_Faults))
         return found if isinstance(found, _Faults) else _Faults(faults=dict.fromkeys(ports[shell.vm], found))
 
@@ -211,7 +216,7 @@ def _try_ports(
     for vm, found in on_each(there, listen).items():
         taken = found.faults if isinstance(found, _Faults) else dict.fromkeys(ports[vm], found.message)
         seen[vm] = replace(seen[vm], taken=taken)
-    to = [[address[s.vm], port] for s in there for port in ports[s.vm] if port not in seen[s.vm].taken]
+    to = [(address[s.vm], port) for s in there for port in ports[s.vm] if port not in seen[s.vm].taken]
 
     def connect(shell: GuestSsh) -> dict[tuple[str, int], str]:
         return _connected(shell, to)
@@ -222,8 +227,8 @@ def _try_ports(
     on_each(there, lambda shell: _connected(shell, [each for each in to if each[0] == address[shell.vm]], end=True))
 
 
-def _connected(shell: GuestSsh, to: list[list[Any]], *, end: bool = False) -> dict[tuple[str, int], str]:
-    spec = {"to": to[:1] if end else to, "timeout": _WAIT, "end": end}
+def _connected(shell: GuestSsh, to: Sequence[tuple[str, int]], *, end: bool = False) -> dict[tuple[str, int], str]:
+    spec: dict[str, JsonValue] = {"to": [list(each) for each in (to[:1] if end else to)], "timeout": _WAIT, "end": end}
     found = _probe(shell, "connect", spec, TypeAdapter(dict[str, str])) if to else {}
     if isinstance(found, str):
         return {(address, port): found for address, port in to}

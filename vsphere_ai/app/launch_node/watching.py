@@ -9,6 +9,7 @@ import socket
 import time
 from typing import Any, Dict  # noqa: UP035 - dict[...] is of Python 3.9
 
+Message = Dict[str, Any]  # noqa: UP006
 EVERY, MOST, LONGEST_LINE = 1.0, 1 << 20, 4096
 """Seconds between looks at logs, bytes of a log that are read at a look, and characters of a line."""
 LARGEST_SCRIPT = 64 << 20
@@ -49,7 +50,7 @@ class Log:
                     self.first = now
         return self.count > before
 
-    def clock(self) -> Dict[str, Any]:  # noqa: UP006
+    def clock(self) -> Message:
         """Return the last step, how many were seen, when the last one was, and the mean seconds after the warm-up."""
         timed = self.count - max(self.warm_up, 1)
         mean = (self.last - self.first) / timed if timed > 0 else None
@@ -67,7 +68,7 @@ def checksum(path: str) -> str:
         return str(fault.strerror).lower()
 
 
-def ras(spec: Dict[str, Any]) -> Dict[str, str]:  # noqa: UP006
+def ras(spec: Message) -> Message:
     """Ask NCCL on this node about all ranks of its job: its answer, or why there is none.
 
     A NCCL that knows no JSON says so and answers in its table; it ends the connection after the answer.
