@@ -22,6 +22,7 @@ from vsphere_ai.compat import assessment, gate
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.health.checks import IN_WORDS
+from vsphere_ai.health.registry import checks
 from vsphere_ai.health.xids import table
 from vsphere_ai.report.explained_text import explained_text
 from vsphere_ai.resources import kinds
@@ -110,7 +111,7 @@ def test_every_rule_is_explained(known):
 
 def test_every_check_of_health_pre_flight_and_doctor_is_explained(known):
     every = {n for p, n in strings_of_calls("Finding", "_fail", "Check") if p.startswith(("health/", "app/doctor"))}
-    every |= set(IN_WORDS.values()) - {""}
+    every |= set(IN_WORDS.values()) - {""} | set(checks())
     assert sorted(n for n in every if ("check", n) not in known) == []
     assert {"gpu-count", "port-reach", "certificate", "xid"} <= every
 

@@ -23,7 +23,7 @@ _GROUPS: Mapping[str, Group] = {
 _PREFIXES = {"Playbooks": "play", "What a job says": "job", "Profile": "profile"}
 """Heading above a table of keys -> what they are keys of; every other heading is that itself."""
 GENERATED = ("compatibility", "assessment", "catalogue")
-"""Pages that are written from data, which is explained itself."""
+"""Pages that are written from data, which is explained itself; so are the checks on the page of health."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def _row(name: str, heading: str, head: tuple[str, ...], cells: tuple[str, ...])
 def explained() -> Iterator[Explained]:
     """Yield what the tables of the pages say, once for each name; what several pages say of one is joined."""
     found: dict[tuple[str, Group], list[Row]] = {}
-    for each in (row for name in names() if name not in GENERATED for row in rows(name)):
+    every = (row for name in names() if name not in GENERATED for row in rows(name))
+    for each in (row for row in every if (row.page, row.group) != ("health", "check")):
         for own in each.names:
             found.setdefault((own, each.group), []).append(each)
     for (own, group), said in found.items():
