@@ -72,7 +72,7 @@ _BY_WORD: dict[str, Offer] = {
 
 def offering(command: click.Command) -> click.Command:
     """Let a command, with its subcommands, complete names, runs and boards."""
-    for each in getattr(command, "commands", {}).values():
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
         offering(each)
     for parameter in command.params:
         word = (parameter.metavar or (parameter.human_readable_name)).strip(".[]").upper().replace("...", "")

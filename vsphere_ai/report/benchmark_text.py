@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from vsphere_ai.benchmarks.baseline import Expected
 from vsphere_ai.benchmarks.checks import Check
@@ -108,13 +107,13 @@ def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
         yield f"learned: {about}: {each.busbw:.2f} GB/s of {counted(each.runs, 'run')}{spread}{seen}"
 
 
-def parsed_document(result: ParseResult) -> dict[str, Any]:
+def parsed_document(result: ParseResult) -> dict[str, object]:
     """Return the runs as JSON values."""
     runs = [_run_document(each) for each in result.runs]
     return {"passed": not result.exit_code, "runs": runs, "missing": result.missing, "learned": result.learned}
 
 
-def _run_document(parsed: ParsedRun) -> dict[str, Any]:
+def _run_document(parsed: ParsedRun) -> dict[str, object]:
     run = parsed.run
     found = inferred_ranks(run)
     return {
@@ -194,7 +193,7 @@ def layers_text(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]
     return "\n".join(lines)
 
 
-def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, Any]]:
+def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, object]]:
     """Return VMs and pairs on each way as JSON values."""
     return [
         {"vms": t.vms, "way": t.layer or EVERYTHING, "busbw": value, "share": slow.get(t), "slow": t in slow}
@@ -220,7 +219,7 @@ def history_text(found: Sequence[Trend]) -> str:
     return table(("set", "measurement", "ranks", "size", "result", "newest", "results", "change", "verdict"), rows)
 
 
-def history_document(found: Sequence[Trend]) -> list[dict[str, Any]]:
+def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
     """Return the measurements as JSON values; `change` and `slope` are shares."""
     return [
         {"newest": t.newest, "results": t.count, "norm": t.norm, "change": t.change, "slope": t.slope}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+from pydantic import JsonValue
 
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
@@ -14,7 +15,7 @@ from vsphere_ai.report.layout import grouped
 VERDICTS = ("fail", "unknown", "warn", "pass")
 
 
-def findings_document(findings: Sequence[Finding], *, passes: bool = True) -> list[dict[str, Any]]:
+def findings_document(findings: Sequence[Finding], *, passes: bool = True) -> list[dict[str, JsonValue]]:
     """Return findings as plain values, without those that passed where `passes` is false."""
     return [FindingDocument.of(f).as_json() for f in findings if passes or f.verdict != "pass"]
 

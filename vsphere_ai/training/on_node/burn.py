@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 import time
+from types import ModuleType
 from typing import Any, Dict, List, Tuple  # noqa: UP035 - dict[...] is of Python 3.9
 
 MARK = "burn: "
@@ -28,7 +29,7 @@ MOST_DIGESTS = 8
 REFUSED, LATE = 3, 300
 
 
-def say(values: Dict[str, Any]) -> None:  # noqa: UP006
+def say(values: Dict[str, object]) -> None:  # noqa: UP006
     """Write a report."""
     sys.stdout.write(f"{MARK}{json.dumps(values, sort_keys=True)}\n")
     sys.stdout.flush()
@@ -57,7 +58,7 @@ def options() -> argparse.Namespace:
 class Program:
     """The program: layers of a fixed size, their weights and one batch, all from the seed."""
 
-    def __init__(self, torch: Any, asked: argparse.Namespace, device: str) -> None:
+    def __init__(self, torch: ModuleType, asked: argparse.Namespace, device: str) -> None:
         self.torch, self.asked, self.device = torch, asked, device
         torch.use_deterministic_algorithms(True)
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -66,11 +67,9 @@ class Program:
         made = torch.Generator(device="cpu").manual_seed(asked.seed)
         kind, size = getattr(torch, asked.type), asked.size
 
-        def random(scale: float) -> Any:
-            return (torch.randn(size, size, generator=made) * scale).to(kind).to(device)
-
-        self.first = [random(1 / math.sqrt(size)) for _ in range(asked.layers)]
-        self.batch, self.wanted = random(1.0), random(1.0)
+        scales = [1 / math.sqrt(size)] * asked.layers + [1.0, 1.0]
+        random = [(torch.randn(size, size, generator=made) * each).to(kind).to(device) for each in scales]
+        self.first, (self.batch, self.wanted) = random[:-2], random[-2:]
         self.weights = [torch.nn.Parameter(torch.empty_like(each)) for each in self.first]
 
     def cycle(self) -> Tuple[List[float], str]:  # noqa: UP006
@@ -103,7 +102,7 @@ def bits(loss: float) -> str:
     return struct.pack(">f", loss).hex()
 
 
-def configuration(torch: Any, asked: argparse.Namespace, gpu: int) -> Dict[str, Any]:  # noqa: UP006
+def configuration(torch: ModuleType, asked: argparse.Namespace, gpu: int) -> Dict[str, object]:  # noqa: UP006
     """Return everything that the losses depend on; only results of equal ones are compared."""
     with open(os.path.abspath(__file__), "rb") as file:
         program = hashlib.sha256(file.read()).hexdigest()[:12]
@@ -121,7 +120,7 @@ def configuration(torch: Any, asked: argparse.Namespace, gpu: int) -> Dict[str, 
     return {**found, "processors": about.multi_processor_count, "cudnn": torch.backends.cudnn.version()}
 
 
-def started(asked: argparse.Namespace) -> Tuple[Any, str, int]:  # noqa: UP006
+def started(asked: argparse.Namespace) -> Tuple[ModuleType, str, int]:  # noqa: UP006
     """Return PyTorch and the device of this process; a process that cannot burn ends with the reason."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = WORKSPACE
     gpu = int(os.environ.get("LOCAL_RANK", "0"))
