@@ -87,6 +87,12 @@ def test_each_fault_is_found_by_the_side_that_sees_it(farm):
         wanted = {(check, verdict, vm, witness) for vm in vms}
         assert rows == wanted, defect
         assert code == (2 if verdict == "critical" else 1), defect
+    for defect, (check, verdict, witness), _ in (c for c in cases if c[1][0] in ("mtu", "gid", "policy-route")):
+        farm.lab.set_defects(defect)
+        assert farm() == (2, {(check, verdict, VM, witness)}), f"{defect}: the playbook says so, without a profile"
+        cli("health", farm.playbook, "-i", farm.inventory, "--format", "json")
+        (said,) = (f | {"host": vm["host"]} for vm in json.loads(cli.out)["vms"] for f in vm["findings"])
+        assert (said["host"], bool(said["part"]), bool(said["remedy"])) == (host, True, True)
     farm.lab.set_defects()
     forget(farm)
     assert farm(profile) == (0, set())

@@ -109,8 +109,7 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
         state, known = found.states[node.vm], facts.get(node.vm)
         node = placed(node, found.estate)
         host = host_facts(node, state, found.estate, read)
-        made = Observed(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC))
-        made = replace(made, mtus={r.interface: r.mtu for r in node.rails if r.mtu is not None})
+        made = Observed(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC), asked=state.asked)
         if known is None:
             made = replace(made, error="the VM is not powered on", remedy="power it on")
         elif isinstance(known, VsphereAiError):

@@ -70,7 +70,8 @@ class NodeState:
     `passthrough`: a GPU is the VM's own; else the host shows what the guest of a vGPU does not. `switches` are what
     carries the rails, by their interfaces, and `settings` the VM's advanced settings. `functions` are the physical NICs
     by which the port groups of virtual functions go out, by their MAC addresses. `vgpus` are the GPUs of the host that
-    run its vGPUs, by the UUID of the vGPU, where the host's nvidia-smi was asked (`live.RUNNING`).
+    run its vGPUs, by the UUID of the vGPU, where the host's nvidia-smi was asked (`live.RUNNING`). `asked` is what the
+    playbook and the network file of the VM make of each rail, by its MAC address, in the words of a health profile.
     """
 
     power: str
@@ -82,6 +83,7 @@ class NodeState:
     settings: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vgpus: Mapping[str, PciSite] = field(default_factory=dict)
+    asked: Mapping[str, Mapping[str, int | bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,25 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     switches = dict(_switches(chosen, nics, at, estate)) if at is not None else {}
     functions = dict(_functions(nics, at, estate)) if at is not None else {}
     vgpus = dict(vgpu_sites(facts.name, at, found, numa)) if at is not None else {}
-    return node, NodeState(power, tools, leased, reported, whole, switches, settings_of(facts), functions, vgpus)
+    settings, asked = settings_of(facts), dict(_asked(chosen, nics, facts))
+    return node, NodeState(power, tools, leased, reported, whole, switches, settings, functions, vgpus, asked)
+
+
+def _asked(chosen: Chosen, nics: Sequence[_Nic], facts: Facts) -> Iterator[tuple[str, Mapping[str, int | bool]]]:
+    """Yield what the play makes of each rail: MTU, GIDs of RoCE v2, and a rule where the network file has one."""
+    try:
+        file = (given_network(settings_of(facts)) or {}).get("ethernets")
+    except ValueError:
+        file = None
+    listed = file.items() if isinstance(file, Mapping) else ()
+    ruled = {name for name, each in listed if isinstance(each, Mapping) and each.get("routing-policy")}
+    for nic in nics:
+        wanted = chosen.nics.get(nic.name)
+        if wanted is None or not _is_rail(chosen, nic):
+            continue
+        asked: dict[str, int | bool] = {"mtu": wanted.mtu} if wanted.mtu is not None else {}
+        asked |= {"roce_v2": True} if wanted.protocol == "rocev2" else {}
+        yield nic.mac, asked | ({"policy_routes": True} if nic.name in ruled else {})
 
 
 def _real(facts: Facts) -> str:

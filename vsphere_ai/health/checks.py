@@ -74,8 +74,8 @@ class Observed:
     after: tuple[Reading, ...] = ()
     passthrough: bool = False
     at: datetime | None = None
-    mtus: Mapping[str, int] = field(default_factory=dict)
-    """MTUs that the playbook asks for, by interface."""
+    asked: Mapping[str, Mapping[str, int | bool]] = field(default_factory=dict)
+    """Values of a profile that the playbook asks for, by the MAC address of the rail."""
 
     @property
     def owned(self) -> tuple[tuple[str, SmiGpu], ...]:
@@ -109,11 +109,13 @@ def judge(observed: Observed, profile: Profile, more: Iterable[Finding] = ()) ->
 
 def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
     node, guest = observed.node, observed.guest
+    inside: list[Finding] = []
     if observed.error:
         yield Finding("ssh", "unknown", node.vm, node.host, observed.error, observed.remedy)
     else:
         yield from _answers(node, guest)
-        yield from _gpus(observed, profile)
+        inside += _gpus(observed, profile)
+        yield from inside
         yield from _rails(observed, profile)
         logs = list(log_findings(node, guest, observed.host, profile, observed.at)) if observed.at else []
         yield from logs
@@ -123,21 +125,27 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
     outside = list(host_findings(node, guest, observed.host, passthrough=observed.passthrough))
     yield from outside
     if not observed.error:
-        yield from _numbers(observed, profile, {f.part for f in outside if f.check == "uplink-speed"})
+        yield from _numbers(observed, profile, {f.part for f in (*inside, *outside) if f.check in CAUSES})
 
 
-def _numbers(observed: Observed, profile: Profile, slow: set[str]) -> Iterator[Finding]:
-    """Yield the numbers that differ from the profile's; a rail whose uplink is slow is named once."""
+CAUSES = ("uplink-speed", "throttle")
+"""What makes numbers differ: a rail whose uplink is slow, and a GPU that is too hot, are named once."""
+OF_GPU = ("gpu-clock", "gpu-power", "gpu-temperature")
+
+
+def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[Finding]:
+    """Yield the numbers that differ from the profile's, without parts of which the cause is `known`."""
     node = observed.node
     for name, values in measured(node, observed.guest, observed.owned).items():
         number, measure = profile.numbers.get(name), MEASURES[name]
         for part, value in values:
-            if number is None or part in slow:
+            if number is None or part in known:
                 continue
             limit = measure.limit(number)
             if value > limit if measure.rises else value < limit:
                 message = f"{value:g} {measure.unit}; healthy VMs have {number.typical:g}, and the limit is {limit:g}"
-                yield Finding(measure.check, measure.verdict, node.vm, node.host, message, measure.remedy, part)
+                side: Witness = "host" if measure.check in OF_GPU and not observed.passthrough else "guest"
+                yield Finding(measure.check, measure.verdict, node.vm, node.host, message, measure.remedy, part, side)
 
 
 def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
@@ -182,8 +190,7 @@ def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:
     sources = {source for source, _ in guest.rules}
     linked = 0
     for rail in node.rails:
-        asked = observed.mtus.get(rail.interface)
-        wanted = profile if asked is None else profile.model_copy(update={"mtu": asked})
+        wanted = profile.model_copy(update=observed.asked.get(rail.mac))
         for check, message, remedy in _rail(rail, guest, wanted, sources):
             yield Finding(check, "fail", node.vm, node.host, message, remedy, rail_part(rail))
         linked += link_of(rail, guest) is not None
@@ -207,7 +214,8 @@ def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) ->
     types = guest.gid_types.get(f"{link.device}/{link.port}", ())
     if profile.roce_v2 and types and "RoCE v2" not in types:
         yield "gid", f"{link.device} has no GID of RoCE v2", "give the interface an address, and load rdma_cm"
-    if profile.policy_routes and rail.address and rail.address not in sources:
+    known = RULES.name not in guest.failures
+    if known and profile.policy_routes and rail.address and rail.address not in sources:
         yield "policy-route", f"no rule is for {rail.address}", "use an image with netplan, and `netplan apply`"
 
 

@@ -28,6 +28,8 @@ class WantedNic:
     mtu: int | None = None
     spare: int = 0
     """Addresses that are held for VMs which the set may get later."""
+    protocol: str = ""
+    """RoCE version of a PVRDMA adapter, ``rocev1`` or ``rocev2``; empty: the server's choice."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,18 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""
         nics = (
-            WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail, n.role, n.mtu, n.spare or 0)
+            WantedNic(
+                n.name,
+                n.port_group,
+                n.type,
+                n.pools,
+                bool(n.primary),
+                n.rail,
+                n.role,
+                n.mtu,
+                n.spare or 0,
+                n.protocol or "",
+            )
             for n in self.nics or ()
         )
         return WantedSet(
