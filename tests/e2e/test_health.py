@@ -63,6 +63,8 @@ def test_each_fault_is_found_by_the_side_that_sees_it(farm):
         ({"kind": "xid", "vm": VM, "number": 79}, ("xid", "critical", "guest"), sharing),
         ({"kind": "xid", "vm": VM, "number": 154}, ("xid", "critical", "guest"), sharing),
         ({"kind": "xid", **both, "number": 48, "seen": "host"}, ("xid", "critical", "host"), sharing),
+        ({"kind": "xid", **both, "number": 48, "seen": "host", "hours": 1.5}, ("xid", "critical", "host"), sharing),
+        ({"kind": "host-log", "host": host}, ("host-log", "unknown", "host"), beside),
         ({"kind": "ecc", **both}, ("ecc", "critical", "host"), sharing),
         ({"kind": "remap-pending", **both}, ("remap", "warning", "host"), sharing),
         ({"kind": "gpu-throttled", **both, "reason": "thermal"}, ("throttle", "critical", "host"), sharing),

@@ -30,6 +30,7 @@ OF_EACH = [
     ({"kind": "hang", "vm": VM, "command": "nvidia-smi"}, "gpu-driver"),
     ({"kind": "log-line", "vm": VM, "text": "pcieport 0000:00:1c.0: AER: Corrected error"}, "kernel-log"),
     ({"kind": "flood", "vm": VM, "command": "dmesg"}, "kernel-log"),
+    ({"kind": "host-log", "host": "{host}"}, "host-log"),
 ]
 """Defects of GPUs and guests, of every kind of GPU; of a vGPU those of the GPU itself are the host's to see."""
 OF_RAILS = [

@@ -47,7 +47,7 @@ class HostFacts:
     events: tuple[str, ...] = ()
     """Lines of its event log about links of vmnics."""
     log_failure: str = ""
-    """Why its log could not be read."""
+    """Why its log could not be read; `failure` where its shell was not asked at all."""
     booted: datetime | None = None
     clock_ahead: float | None = None
     """Seconds that the host's clock is ahead of this machine's; None where it was not asked."""
@@ -78,9 +78,10 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
             yield _Said(node, part)("host-gpu", "unknown", f"its physical GPU cannot be looked at: {why}", remedy)
         elif seen is not None and not passthrough:
             yield from gpu_findings(node, seen, part)
-    if node.gpus and passthrough and host.failure:
+    silent = bool(host.failure) and host.failure == host.log_failure
+    if node.gpus and passthrough and silent:
         yield _Said(node)("host-log", "info", f"the guest is the only witness: {host.failure}", "")
-    elif node.gpus and host.log_failure and not host.failure:
+    elif (node.gpus or node.rails) and host.log_failure and not silent:
         yield _Said(node)("host-log", "unknown", host.log_failure, "look whether the account may read the log")
     if not passthrough:
         yield from _branch(node, guest, host)

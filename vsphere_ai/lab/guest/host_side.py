@@ -18,7 +18,10 @@ def show(farm: Farm, defects: Defects) -> None:
     """Let every host of a farm show the defects that its side can see; those of before are gone."""
     for moid, host in farm.hosts.items():
         with host.lock:
-            host.kernel_log = list(_log(host, defects))
+            logged = _log(host, defects)
+            host.rotated_log = [line for hours, line in logged if hours >= ROTATED]
+            host.kernel_log = [line for hours, line in logged if hours < ROTATED]
+            host.log_refused = defects.first("host-log", host=host.name) is not None
             host.event_log = [line for nic in host.pnics for line in _outages(host, nic.name, defects)]
             host.clock_wrong = sum(d.number("seconds", 3600) for d in defects.of("host-clock", host=host.name))
             for gpu in host.gpus:
@@ -60,7 +63,12 @@ def _outages(host: Host, nic: str, defects: Defects) -> Iterator[str]:
             yield f"{stamp} [vob.net.vmnic.linkstate.{state}] vmnic {nic} linkstate {state}"
 
 
-def _log(host: Host, defects: Defects) -> list[str]:
+ROTATED = 1.0
+"""Hours after which a line of the log is in a rotated file."""
+
+
+def _log(host: Host, defects: Defects) -> list[tuple[float, str]]:
+    """Return lines of the kernel's log, each with how many hours ago it was written."""
     lines = []
     for each in defects.every:
         if each.kind != "xid" or each.text("seen", "guest") == "guest" or "vm" in each.given:
@@ -69,7 +77,8 @@ def _log(host: Host, defects: Defects) -> list[str]:
             if each.is_at(host=host.name, gpu=gpu.pci):
                 number = round(each.number("number", 79))
                 text = each.text("text") or TEXTS.get(number, "unknown")
-                when = datetime.now(UTC) - timedelta(seconds=1)
+                hours = each.number("hours", 1 / 3600)
+                when = datetime.now(UTC) - timedelta(hours=hours)
                 stamp = f"{when:%Y-%m-%dT%H:%M:%S}.123Z cpu12:2098765)"
-                lines.append(f"{stamp}NVRM: Xid (PCI:{gpu.pci.rpartition('.')[0]}): {number}, {text}")
+                lines.append((hours, f"{stamp}NVRM: Xid (PCI:{gpu.pci.rpartition('.')[0]}): {number}, {text}"))
     return lines

@@ -99,6 +99,10 @@ class Host:
         """Lines of vmkernel.log that the shell shows."""
         self.event_log: list[str] = []
         """Lines of vobd.log that the shell shows."""
+        self.rotated_log: list[str] = []
+        """Lines of vmkernel.0.gz."""
+        self.log_refused = False
+        """Whether a defect lets the logs not be read."""
         self.clock_wrong = 0.0
         """Seconds by which a defect has set its clock ahead."""
         self.missing_at_boot: set[str] = set()

@@ -32,8 +32,18 @@ def _grep(host: Host, argv: Sequence[str]) -> Result:
     logs = {"/var/log/vmkernel.log": host.kernel_log, "/var/log/vobd.log": host.event_log}
     if len(words) != 2 or words[1] not in logs:
         return Result(2, "", f"grep: {words[-1] if words else ''}: No such file or directory\n")
+    if host.log_refused:
+        return Result(2, "", f"grep: {words[1]}: Permission denied\n")
     found = [line for line in logs[words[1]] if words[0] in line]
     return Result(0 if found else 1, "".join(f"{line}\n" for line in found))
+
+
+def _zcat(host: Host, argv: Sequence[str]) -> Result:
+    """Answer `zcat FILE...`: of the kernel's log one rotated file is there."""
+    out, missing = "", [name for name in argv if name != "/var/log/vmkernel.0.gz"]
+    if len(missing) < len(argv):
+        out = "".join(f"{line}\n" for line in host.rotated_log)
+    return Result(bool(missing), out, "".join(f"zcat: {name}: No such file or directory\n" for name in missing))
 
 
 def _uname(host: Host, argv: Sequence[str]) -> Result:
@@ -95,5 +105,6 @@ COMMANDS: Mapping[str, Command] = {
     "uname": _uname,
     "vmkload_mod": _vmkload_mod,
     "vmware": _vmware,
+    "zcat": _zcat,
 }
 """The commands by name."""

@@ -79,6 +79,8 @@ def _command(host: Host, argv: list[str]) -> Result:
     if not argv:
         return Result()
     name = argv[0].rsplit("/", 1)[-1]
+    if argv[:2] == ["sh", "-c"] and len(argv) == 3:
+        return run_line(host, argv[2])
     command = COMMANDS.get(name)
     if command is None or (name in _NEED_DRIVER and host.driver_vib is None):
         return Result(127, "", f"sh: {argv[0]}: not found\n")

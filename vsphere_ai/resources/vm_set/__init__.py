@@ -80,20 +80,10 @@ class VmSet(MakesVms, VmSetFields, Resource):
 
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""
+        own = ((n, (n.spare or 0, n.protocol or "")) for n in self.nics or ())
         nics = (
-            WantedNic(
-                n.name,
-                n.port_group,
-                n.type,
-                n.pools,
-                bool(n.primary),
-                n.rail,
-                n.role,
-                n.mtu,
-                n.spare or 0,
-                n.protocol or "",
-            )
-            for n in self.nics or ()
+            WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail, n.role, n.mtu, *more)
+            for n, more in own
         )
         return WantedSet(
             name=self.name or "",
