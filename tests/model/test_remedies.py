@@ -95,7 +95,7 @@ def product(version):
         (("8.0.2", "7.0.3"), 20, "hardware version 20 needs ESXi 8.0.0 or later on every host of the VM: "
                                  "esx02 runs ESXi 7.0.3"),
         (("9.0.0", "9.0.0"), 99, "hardware version 99 needs a release after ESXi 9.0.1 or later on every host of the "
-                                 "VM: esx01 runs ESXi 9.0.0, esx02 runs ESXi 9.0.0"),
+                                 "VM: esx01, esx02 run ESXi 9.0.0"),
         (("7.0.2", ""), 13, "if esx02 runs ESXi 7.0.2 or later: add hardware: {version: 19} to the play"),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from math import floor
 
 from vsphere_ai.language.play import Rolling, TargetPlans
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.state import Problem, Target
 
 STATE_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode")
@@ -103,7 +104,7 @@ def _slots(
     slots = max(1, min(wanted - len(down), len(order)))
     if wanted > len(down):
         return slots, ()
-    names = ", ".join(h.name for h in down)
+    names = listed(h.name for h in down)
     message = f"{len(down)} host(s) of the cluster are down already ({names}), max_unavailable is {wanted}"
     help_ = "bring them back (with resume, where a run of ours left them so), or raise rolling: {max_unavailable: N}"
     return slots, (Problem(order[0], "rolling.budget", message, help_),)

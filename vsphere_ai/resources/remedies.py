@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.model.host_version import hardware_limits
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.versions import first_esxi_with
@@ -18,8 +19,12 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
     version = version_for(view.estate, hosts, needed)
     known, hidden = hardware_limits(view.estate, hosts)
     if version is None:
-        old = ", ".join(f"{limit.host} runs ESXi {limit.esxi}" for limit in known if limit.hardware < needed)
-        return f"hardware version {needed} needs {first_esxi_with(needed)} or later on every host of the VM: {old}"
+        old: dict[str, list[str]] = {}
+        for limit in known:
+            if limit.hardware < needed:
+                old.setdefault(str(limit.esxi), []).append(limit.host)
+        said = ", ".join(f"{listed(own)} run{'s' * (len(own) == 1)} ESXi {esxi}" for esxi, own in old.items())
+        return f"hardware version {needed} needs {first_esxi_with(needed)} or later on every host of the VM: {said}"
     unsure = f"if {', '.join(hidden) or 'its host'} runs {first_esxi_with(version)} or later: "
     return ("" if known and not hidden else unsure) + _written(vm, view, version)
 

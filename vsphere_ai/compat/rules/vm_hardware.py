@@ -8,6 +8,7 @@ from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule, why_abse
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.versions import first_esxi_with
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
@@ -120,7 +121,7 @@ def _advice(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str,
 
 def _newer_hosts(case: Case, version: int, known: Sequence[Limit]) -> str:
     """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
-    old = ", ".join(limit.host for limit in known if limit.hardware < version)
+    old = listed(limit.host for limit in known if limit.hardware < version)
     hosts = f"upgrade {old} to {first_esxi_with(version)}"
     present = number(case.facts.get("config.version"))
     most = known[0].hardware
