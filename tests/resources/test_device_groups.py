@@ -331,8 +331,7 @@ def test_an_old_hardware_version():
     newer = around(old, config__product={"version": "8.0.1", "build": "1"})
     assert judge(want(PAIR), VM, newer).problems[rule].help == "add hardware: {version: 20} to the play"
     assert judge(want(PAIR), VM, around(old)).problems[rule].help == (
-        "hardware version 20 needs ESXi 8.0.0 or later on every host of the VM: esx01, esx02 run ESXi "
-        "7.0.2"
+        "hardware version 20 needs ESXi 8.0.0 or later on every host of the VM: esx01, esx02 run ESXi 7.0.2"
     )
 
 
