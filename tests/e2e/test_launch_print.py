@@ -79,3 +79,39 @@ def test_a_set_that_is_not_whole_is_not_launched(sets, cli):
     cli.file(FULL.replace("[01:04]", "[01:06]"), "grown.yml")
     assert sets("launch", "env", "-f", cli.file(JOB % "grown.yml", "job.yml"), "--print") == 1
     assert [name for name in ("train-04", "train-05", "train-06") if name in cli.err] == ["train-05", "train-06"]
+
+
+def test_what_is_printed_and_written_has_the_rdma_devices_that_guests_show(sets, cli):
+    assert sets("apply", cli.file(FULL, "train.yml"), "--yes") == 0
+    job = cli.file(JOB % "train.yml" + "nccl: {gid_index: set}\n", "job.yml")
+
+    def printed(*more):
+        assert sets("launch", "env", "-f", job, "--print", "--format", "json", *more) == 0
+        found = json.loads(cli.out)
+        return [n["processes"][0]["env"] for n in found["nodes"]], found["notes"]
+
+    asked, notes = printed()
+    assert notes == []
+    assert all(env["NCCL_IB_HCA"].startswith("=roces") and env["NCCL_IB_HCA"].endswith(":1") for env in asked)
+    assert {env["NCCL_IB_GID_INDEX"] for env in asked} == {"1"}
+    assert sets("render", "nccl-env", "-f", job) == 0
+    assert [line for line in cli.out.splitlines() if line.startswith("NCCL_IB_HCA=")] == list(
+        dict.fromkeys(f"NCCL_IB_HCA={env['NCCL_IB_HCA']}" for env in asked)
+    )
+    assert sets("render", "ansible", "-f", job) == 0
+    assert cli.out.count('"NCCL_IB_HCA": "=roces') == 4
+
+    offline, notes = printed("--no-preflight")
+    assert not any("NCCL_IB_HCA" in env for env in offline)
+    (note,) = notes
+    assert "NCCL_IB_HCA, NCCL_IB_GID_INDEX on train-[01:04]" in note
+
+    known = sets.lab.directory / "known_hosts"
+    known.write_text("")
+    offline, notes = printed()
+    assert not any("NCCL_IB_HCA" in env for env in offline)
+    assert notes
+    assert all("not asked here" in note for note in notes)
+    assert sets("render", "nccl-env", "-f", job) == 0
+    assert "NCCL_IB_HCA, not set" in cli.out
+    assert "NCCL_IB_HCA, NCCL_IB_GID_INDEX on train-" in cli.err

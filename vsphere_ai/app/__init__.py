@@ -55,7 +55,8 @@ if TYPE_CHECKING:
         calculate_memory,
     )
     from vsphere_ai.app.launch_export import JobExportRequest, check_job_export, export_job
-    from vsphere_ai.app.launch_job import LaunchRequest, load_job, planned_launch
+    from vsphere_ai.app.launch_job import LaunchRequest, load_job
+    from vsphere_ai.app.launch_planned import planned_launch
     from vsphere_ai.app.launch_run import run_logs, run_status, start_job, stop_run, wait_for_run, watch_run
     from vsphere_ai.app.launch_watch import RunRequest
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
@@ -108,7 +109,8 @@ _NAMES = {
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "launch_export": "JobExportRequest check_job_export export_job",
-    "launch_job": "LaunchRequest load_job planned_launch",
+    "launch_job": "LaunchRequest load_job",
+    "launch_planned": "planned_launch",
     "launch_run": "run_logs run_status start_job stop_run wait_for_run watch_run",
     "launch_watch": "RunRequest",
     "lock_state": "LockState UnlockRequest unlock",

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.launch_job import job_nodes, load_job
-from vsphere_ai.app.launch_machines import machines_of
+from vsphere_ai.app.launch_machines import RULE, machines_of
+from vsphere_ai.app.launch_planned import added_by_the_run, known_nodes
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import StepFailed, UsageError
@@ -39,14 +40,17 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     What is written is read back by the rules of `check_job_export`; a finding is an error of this tool.
     """
     job = load_job(request.job)
-    nodes = job_nodes(job, request.job, request.estate, emit)[0]
+    found = job_nodes(job, request.job, request.estate, emit)
+    export = EXPORTS[request.format]
+    nodes, why = known_nodes(job, found, request.estate, emit) if export.has_rails else (found[0], {})
     machines: dict[str, Machine] = {}
     if request.format == "slurm":
         # nodes that a job lists need no inventory; without one their guests are not asked
         with suppress(UsageError):
             machines = machines_of(nodes, guest_settings(find_inventory(request.estate.inventory)), emit)
     plan = Plan(job, nodes, job.training_job, TOPOLOGY, machines)
-    export = EXPORTS[request.format]
+    for note in added_by_the_run({node.vm: plan.nccl(number) for number, node in enumerate(nodes)}, why):
+        emit(Remark(RULE, note))
     text = export.write(plan)
     for each in export.check(text):
         raise StepFailed(f"what was written cannot be read back: line {each.line}: {each.message}", rule="internal")

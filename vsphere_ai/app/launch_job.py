@@ -18,8 +18,6 @@ from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.training.job import Mode, OwnNode, SetNodes, TrainingJob
-from vsphere_ai.training.launch import Launch
-from vsphere_ai.training.launchers import launch
 
 
 @dataclass(frozen=True)
@@ -78,13 +76,6 @@ def _require_usable(found: NodesResult, name: str) -> None:
     if wrong:
         help = "apply the playbook, or look at the network of the guests"
         raise Refused("\n".join(wrong), help, rule="launch.nodes")
-
-
-def planned_launch(request: LaunchRequest, emit: Emit = ignore) -> Launch:
-    """Return what a job would run on each of its nodes. Reads vCenter for a set; connects to no guest."""
-    job = load_job(request.job)
-    nodes, _ = job_nodes(job, request.job, request.estate, emit)
-    return launch(job, request.mode, nodes, job.training_job)
 
 
 def new_run(job: TrainingJob) -> str:

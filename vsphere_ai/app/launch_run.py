@@ -12,7 +12,7 @@ from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_ru
 from vsphere_ai.app.launch_mesh import make_mesh
 from vsphere_ai.app.launch_watch import GAP, RunRequest, progress_of, reached
 from vsphere_ai.app.nodes import guest_settings
-from vsphere_ai.app.nodes_checked import checked
+from vsphere_ai.app.nodes_checked import checked, with_rails
 from vsphere_ai.app.nodes_pci import placed_nodes
 from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
 from vsphere_ai.health.preflight import Wanted
@@ -34,6 +34,8 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     if request.preflight:
         wanted = _wanted(launch(job, request.mode, nodes, job.training_job))
         nodes = checked((nodes, states), settings, wanted, emit, rule="launch.preflight")
+    else:  # rails are those of the guests all the same; one that cannot be reached ends the start below
+        nodes, _ = with_rails(nodes, settings)
     if job.has_host_topology:
         nodes = placed_nodes(nodes, settings, states)
     run = new_run(job)

@@ -65,7 +65,7 @@ def _request() -> type[LaunchRequest]:
 
 
 @command.command(MODE)
-@click.option("--print", "what", flag_value="print", help="Print the commands of every node; connect to no guest.")
+@click.option("--print", "what", flag_value="print", help="Print the commands of every node; start nothing.")
 @click.option("--wait", "what", flag_value="wait", help="Wait until the run has ended.")
 @vcenter_options
 @gathering(
@@ -83,7 +83,8 @@ def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
 
     The nodes are looked up now, and refused where a VM is not as its playbook says. Processes are started over SSH and
     go on by themselves: when one fails, all are stopped. With --print nothing is started: every command is printed per
-    node, with its variables and their reasons. Exits 1 where the job does not start, or with --wait where it failed.
+    node, with its variables and their reasons; guests are asked for their RDMA devices, except with --no-preflight.
+    Exits 1 where the job does not start, or with --wait where it failed.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import counted, plain, safe
 from vsphere_ai.training.launch import Launch, NodeLaunch, Process
 from vsphere_ai.training.progress import Progress, Suspect
@@ -42,19 +43,29 @@ def _lines(launch: Launch) -> Iterator[str]:
     ranks = {r.rank for p in processes for r in p.ranks}
     shown = f"{counted(len(launch.nodes), 'node')}, {counted(len(ranks), 'rank')}"
     yield f"{launch.job.training_job}: {launch.mode}, {shown}"
+    yield from _reason_lines(launch)
     orders = sorted({p.order for p in processes})
     for number, each in enumerate(launch.nodes):
         yield ""
         yield f"NODE {number}  {_head(each)}"
-        for setting in each.nccl:
-            unset = " not set" if setting.value is None else ""
-            yield f"  # {setting.name}{unset}: {safe(setting.reason)}"
         for process in each.processes:
             yield from _process_lines(process, several=len(orders) > 1)
         yield from (f"  file {file.name} ({counted(len(file.text.splitlines()), 'line')})" for file in each.files)
     for note in launch.notes:
         yield ""
         yield f"note: {safe(note)}"
+
+
+def _reason_lines(launch: Launch) -> Iterator[str]:
+    """Yield the reasons of NCCL's settings, each once, with the nodes that have it where others do not."""
+    nodes: dict[str, list[str]] = {}
+    for each in launch.nodes:
+        for setting in each.nccl:
+            unset = " not set" if setting.value is None else ""
+            nodes.setdefault(f"# {setting.name}{unset}: {safe(setting.reason)}", []).append(each.node.vm)
+    yield from [""] if nodes else []
+    for reason, vms in nodes.items():
+        yield reason if len(vms) == len(launch.nodes) else f"{reason} ({listed(vms)})"
 
 
 def _head(each: NodeLaunch) -> str:

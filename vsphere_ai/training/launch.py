@@ -200,7 +200,7 @@ class Plan:
                 if missing
                 else "the job says it: GPUs and NICs stand where the host has them"
             )
-            yield Setting("NCCL_TOPO_FILE", path, reason)
+            yield Setting("NCCL_TOPO_FILE", path, reason, of_guest=bool(missing))
 
     def topology_files(self, node: int) -> tuple[NodeFile, ...]:
         """Return the topology file of a node, where the job asks for it and nothing is missing for it."""

@@ -14,11 +14,15 @@ from vsphere_ai.training.job import Nccl
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable of NCCL, its value (None: it is not set) and the reason."""
+    """A variable of NCCL, its value (None: it is not set) and the reason.
+
+    `of_guest`: it is not set because only the guest knows the value, and the guest was not asked or does not show it.
+    """
 
     name: str
     value: str | None
     reason: str
+    of_guest: bool = False
 
 
 def nccl_settings(node: Node, options: Nccl | None = None, nodes: Sequence[Node] = ()) -> tuple[Setting, ...]:
@@ -61,7 +65,7 @@ def _devices(rails: Sequence[Rail], rdma: Sequence[Rail]) -> Setting:
     if missing:
         # a list without one of the rails would leave that one unused, and nothing would say so
         reason = f"the RDMA device of {', '.join(missing)} is not known: NCCL takes every one that it finds"
-        return Setting("NCCL_IB_HCA", None, reason)
+        return Setting("NCCL_IB_HCA", None, reason, of_guest=True)
     devices = ",".join(f"{r.rdma_device}:{r.port}" for r in rdma)
     shown = ", ".join(f"rail {r.number}" if r.number is not None else r.interface for r in rdma)
     return Setting("NCCL_IB_HCA", f"={devices}", f"exactly the NICs for training traffic, in their order: {shown}")
@@ -84,7 +88,7 @@ def _gid(rdma: Sequence[Rail], options: Nccl) -> Iterator[Setting]:
     if options.gid_index == "auto":
         yield Setting("NCCL_IB_GID_INDEX", None, "NCCL finds the GID of RoCE v2 by itself (before 2.21 it may not)")
     elif None in known or not known:
-        yield Setting("NCCL_IB_GID_INDEX", None, "the index of RoCE v2 in the GID table is not known")
+        yield Setting("NCCL_IB_GID_INDEX", None, "the index of RoCE v2 in the GID table is not known", of_guest=True)
     elif len(known) > 1:
         shown = ", ".join(f"{r.rdma_device} {r.gid_index}" for r in rdma)
         yield Setting("NCCL_IB_GID_INDEX", None, f"it differs between the devices: {shown}")

@@ -12,10 +12,11 @@ from vsphere_ai.training.launch import Plan
 
 @dataclass(frozen=True)
 class Export:
-    """A format: how it is written, and what stands against a text of it."""
+    """A format: how it is written, and what stands against a text of it. `has_rails`: RDMA devices stand in it."""
 
     write: Callable[[Plan], str]
     check: Callable[[str], list[Finding]]
+    has_rails: bool = False
 
 
 EXPORTS: Mapping[str, Export] = {
@@ -23,7 +24,7 @@ EXPORTS: Mapping[str, Export] = {
     "deepspeed": Export(hostfiles.write, hostfiles.check_deepspeed),
     "accelerate": Export(frameworks.write_accelerate, frameworks.check_accelerate),
     "tf-config": Export(frameworks.write_tf_config, frameworks.check_tf_config),
-    "nccl-env": Export(nccl_conf.write, nccl_conf.check),
-    "ansible": Export(ansible.write, ansible.check),
+    "nccl-env": Export(nccl_conf.write, nccl_conf.check, has_rails=True),
+    "ansible": Export(ansible.write, ansible.check, has_rails=True),
     "slurm": Export(slurm.write, slurm.check),
 }
