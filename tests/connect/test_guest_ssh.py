@@ -176,8 +176,9 @@ def test_a_flood_of_banners_is_bounded(tmp_path, flood):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, daemon=True).start()
         begun, before = time.monotonic(), memory()
-        with pytest.raises(Unreachable, match="trn-03: no SSH handshake"):
+        with pytest.raises(Unreachable, match="trn-03: no SSH handshake") as error:
             GuestSsh("127.0.0.1", settings(listener.getsockname()[1], tmp_path), "trn-03").open()
+        assert "host" not in error.value.remedy
         stop.set()
     assert time.monotonic() - begun < 12
     assert sent[0] < LARGEST_GREETING + (32 << 20), "what the kernel buffers of three connections is not read"

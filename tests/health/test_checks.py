@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from support.healthy_vms import NOW, PCI, healthy
 
+from vsphere_ai.health.answers import RdmaLink
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.finding import VERDICTS, worst
 from vsphere_ai.health.profile import Profile, learned
@@ -70,6 +71,33 @@ def test_the_owner_of_a_gpu_is_asked():
     bad = replace(observed.guest.gpus[0], ecc_uncorrected=1)
     observed = replace(observed, guest=replace(observed.guest, gpus=(bad,)), host=HostFacts(failure="stopped"))
     assert found(observed) == {("ecc", "fail", "guest")}
+
+
+@pytest.mark.parametrize(("why", "row"), [("SSH is stopped", "info"), ("grep ended with 2", "unknown")])
+def test_why_there_is_one_witness_only_is_said(why, row):
+    """A host whose shell is not asked is no loss for a whole GPU; a log that cannot be read may hide an XID."""
+    observed = replace(healthy(passthrough=True), host=HostFacts(failure="SSH is stopped", log_failure=why))
+    (said,) = judge(observed, Profile()).findings
+    assert (said.check, said.verdict, why in said.message) == ("host-log", row, True)
+    assert found(replace(observed, host=HostFacts(failure="nvidia-smi ended with 127"))) == set(), "its log was read"
+
+
+def test_a_card_that_is_no_rail_and_has_fewer_ports_is_named():
+    observed = healthy(rails=2)
+    free = [RdmaLink(f"mlx5_{n}", 1, state, "") for n, state in enumerate(("ACTIVE", "DOWN", "DOWN"))]
+    guest = replace(observed.guest, links=(*observed.guest.links, *free))
+    cards = {f"mlx5_{n}": f"0000:0{n // 2}:00.{n % 2}" for n in range(3)}
+    (said,) = judge(replace(observed, guest=guest, cards=cards), Profile()).findings
+    assert (said.check, said.verdict, said.part) == ("uncabled", "warn", "RDMA NIC 0000:01:00 in the guest")
+    down = replace(observed.guest, links=tuple(replace(link, state="DOWN") for link in observed.guest.links[:1]))
+    assert {row[0] for row in found(replace(observed, guest=down))} == {"rdma-link"}, "a rail is named once"
+
+
+def test_what_to_do_about_a_log_that_is_flooded():
+    observed = healthy()
+    guest = replace(observed.guest, failures={"kernel": "it wrote more than is read, and was ended"})
+    (said,) = judge(replace(observed, guest=guest), Profile()).findings
+    assert "dmesg --clear" in said.remedy
 
 
 def test_unknown_ranks_above_a_warning_and_a_time_out_is_a_failure():

@@ -23,7 +23,7 @@ from vsphere_ai.health.answers import Answer, GuestFacts, read_guest, refined
 from vsphere_ai.health.checks import Observed
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
 from vsphere_ai.health.dcgm import in_use
-from vsphere_ai.health.guest_pci import DEVICES, with_interfaces
+from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
@@ -119,7 +119,8 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
             guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
             after = readings_of(guest.counters, taken)
             whole = with_vgpu_sites(placed(refined(named, guest), found.estate), state.vgpus)
-            made = replace(made, node=whole, guest=guest, after=after, at=taken)
+            cards = rdma_addresses(answered.get(DEVICES.name))
+            made = replace(made, node=whole, guest=guest, after=after, at=taken, cards=cards)
         observed.append(made)
     return observed
 

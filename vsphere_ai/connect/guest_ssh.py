@@ -25,6 +25,7 @@ _ADVICE = SshAdvice(
     refused="Correct guests: in the inventory, or add the public key to the guest's authorized_keys.",
     methods="Give 'key_file' or 'agent: true' under guests: in the inventory.",
     trust="vsphere-ai trust guest",
+    starting="The guest may be starting up or shutting down.",
 )
 T = TypeVar("T")
 

@@ -182,7 +182,7 @@ class SshClient:
             transport.close()
             said, remedy = (
                 f"{at.host}: no SSH handshake: {say(error)}",
-                "The host may be starting up or shutting down.",
+                at.advice.starting,
             )
             if self.limits.banner <= time.monotonic() - begun < self.limits.banner + STOPPED:
                 raise Unreachable(said, remedy) from error

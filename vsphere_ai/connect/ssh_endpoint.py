@@ -41,12 +41,13 @@ class Ended:
 
 @dataclass(frozen=True)
 class SshAdvice:
-    """Remedies for a kind of machine: nothing listens, a login was refused, no way to log in, an unknown key."""
+    """Remedies for a kind of machine: nothing listens, a refused login, no way to log in, an unknown key, no greeting."""
 
     stopped: str = "Start the host's SSH service (TSM-SSH)."
     refused: str = "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures."
     methods: str = "Give a key file under ssh: in the inventory."
     trust: str = "vsphere-ai trust host"
+    starting: str = "The host may be starting up or shutting down."
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -26,7 +27,7 @@ from vsphere_ai.health.answers import (
 from vsphere_ai.health.counters import Reading, pcie_replays_allowed
 from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, Witness, worst
 from vsphere_ai.health.kernel_log import Event, events
-from vsphere_ai.health.logs import is_down, log_findings
+from vsphere_ai.health.logs import CABLE, is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import MEASURES, Profile, measured
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
@@ -76,6 +77,8 @@ class Observed:
     at: datetime | None = None
     asked: Mapping[str, Mapping[str, int | bool]] = field(default_factory=dict)
     """Values of a profile that the playbook asks for, by the MAC address of the rail."""
+    cards: Mapping[str, str] = field(default_factory=dict)
+    """PCI addresses in the guest by RDMA device."""
 
     @property
     def owned(self) -> tuple[tuple[str, SmiGpu], ...]:
@@ -148,6 +151,14 @@ def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[
                 yield Finding(measure.check, measure.verdict, node.vm, node.host, message, measure.remedy, part, side)
 
 
+REMEDIES = {
+    "did not end in time": "look at the guest: its driver may hang",
+    "wrote more than is read": "look in the guest at what fills it; for a log, stop what writes, and `dmesg --clear`",
+    "is not as expected": "run it in the guest, and look at what it prints",
+}
+"""What to do about a command without an answer, by words of the reason."""
+
+
 def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
     """Yield the commands without an answer: a time-out is a failure, for a driver that hangs does not answer."""
     said: set[str] = set()
@@ -157,7 +168,7 @@ def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
             continue
         said.add(id)
         check: Verdict = "fail" if late or name == SMI.name else "unknown"
-        remedy = "look at the guest: its driver may hang" if late else "let the account run it, or install it"
+        remedy = next((said for text, said in REMEDIES.items() if text in why), "let the account run it, or install it")
         yield Finding(id, check, node.vm, node.host, why, remedy)
 
 
@@ -197,6 +208,20 @@ def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:
     if profile.rails is not None and len(node.rails) < profile.rails:
         message = f"it has {len(node.rails)} rails, and should have {profile.rails}"
         yield Finding("rails", "fail", node.vm, node.host, message, "look at the adapters of the VM")
+    yield from _uncabled(observed)
+
+
+def _uncabled(observed: Observed) -> Iterator[Finding]:
+    """Yield the RDMA cards, by PCI address without function, that carry no rail and have fewer active ports."""
+    node, active = observed.node, Counter[str]()
+    rails = {link.device for rail in node.rails if (link := link_of(rail, observed.guest)) is not None}
+    cards = {link.device: observed.cards.get(link.device, link.device) for link in observed.guest.links}
+    for link in observed.guest.links:
+        active[cards[link.device].partition(".")[0]] += link.is_active
+    known = {cards[device].partition(".")[0] for device in rails}
+    for card in (card for card in counters.uncabled(active) if card not in known):
+        message = f"{active[card]} of its ports are active, fewer than of the VM's other RDMA NICs"
+        yield Finding("uncabled", "warn", node.vm, node.host, message, CABLE, f"RDMA NIC {card} in the guest")
 
 
 def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -235,8 +260,7 @@ def _counters(observed: Observed, said: set[str]) -> Iterator[Finding]:
             check = "flapping" if each.counter in ("link_downed", "carrier_changes") else "counters"
             if check == "flapping" and part in said:
                 continue
-            remedy = "look at cable, transceiver and switch port"
-            yield Finding(check, each.severity, node.vm, node.host, each.message, remedy, part)
+            yield Finding(check, each.severity, node.vm, node.host, each.message, CABLE, part)
 
 
 def _replays(observed: Observed) -> Iterator[Finding]:

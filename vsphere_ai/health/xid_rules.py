@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from vsphere_ai.health.kernel_log import Event
+from vsphere_ai.health.kernel_log import Event, nvlink_code
 from vsphere_ai.health.xids import LADDER, RECOVERY_XID, WORDS, Action, known, recovery_action
 
 Judged = Literal["pass", "warn", "fail"]
@@ -19,6 +19,8 @@ BURST = timedelta(minutes=3)
 DAY = timedelta(hours=24)
 MOST_IN_A_DAY = 5
 MOST_RESTARTS = 2
+NVLINK = range(144, 151)
+"""XIDs of NVLink of the fifth generation, whose text has a sub-code."""
 SOFTWARE = (13, 31)
 """XIDs that a program causes, unless they come back at the same place of the same GPU."""
 
@@ -121,7 +123,9 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         message = f"XID {event.number} ({xid.name}) on several GPUs: a program causes it"
         return XidVerdict(each.gpu, "warn", "restart_app", message, "NVSentinel")
     status: Judged = "fail" if xid.fatal else "warn"
-    return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {xid.name}", xid.source)
+    code = nvlink_code(event.text) if event.number in NVLINK else None
+    name = f"{xid.name}, sub-code {code}" if code is not None else xid.name
+    return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
 
 
 def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable[XidVerdict | None]:
