@@ -41,7 +41,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class SshAdvice:
-    """Remedies for a kind of machine: nothing listens, a refused login, no way to log in, an unknown key, no greeting."""
+    """Remedies for a kind of machine: nothing listens, refused login, no way to log in, an unknown key, no greeting."""
 
     stopped: str = "Start the host's SSH service (TSM-SSH)."
     refused: str = "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures."
