@@ -10,7 +10,7 @@ import pytest
 from app.test_launch_run import Jobs
 from support.training_guests import gone, networked, separate  # noqa: F401
 
-from vsphere_ai.app.launch_run import stop_run, watch_run
+from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, stop_run, watch_run
 
 # ranks that write steps, and an answer as NCCL's RAS gives it on each node; `plan` says what befalls whom
 RANKS = """
@@ -232,4 +232,30 @@ def test_nodes_that_cannot_be_reached_do_not_keep_the_others_from_being_stopped(
     assert found.exit_code == 1
     stopped = stop_run(job.request)
     assert stopped.found["trn-01"].state == "ended"
+    assert gone(job.run)
+
+
+def test_the_nodes_of_an_elastic_run_are_those_that_it_was_started_on(three):
+    import yaml
+
+    job, folder = elastic(three)
+    job.until_running(9)
+    (folder / "done").touch()
+    job.wait()
+    (folder / "done").unlink()
+    whole = job.path.read_text()
+    fewer = yaml.safe_load(whole)
+    del fewer["nodes"][0]
+    job.path.write_text(yaml.safe_dump(fewer))
+    old = job.run
+    job.start()
+    job.until_running(6)
+    job.path.write_text(whole)
+    newest = run_status(RunRequest(job.path, "", job.estate))
+    assert (newest.run, [node.vm for node in newest.nodes]) == (job.run, ["trn-02", "trn-03"])
+    assert [node.vm for node in run_status(RunRequest(job.path, old, job.estate)).nodes] == list(three.servers)
+    three.cut("trn-01")
+    assert (job.status().exit_code, job.status().lost) == (0, {})
+    assert list(run_logs(job.request).logs) == ["trn-02", "trn-03"]
+    assert stop_run(job.request).head.outcome == "stopped"
     assert gone(job.run)

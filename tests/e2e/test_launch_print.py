@@ -115,3 +115,35 @@ def test_what_is_printed_and_written_has_the_rdma_devices_that_guests_show(sets,
     assert sets("render", "nccl-env", "-f", job) == 0
     assert "NCCL_IB_HCA, not set" in cli.out
     assert "NCCL_IB_HCA, NCCL_IB_GID_INDEX on train-" in cli.err
+
+
+def test_an_elastic_job_starts_without_vms_that_are_off_while_enough_are_on(sets, cli):
+    from conftest import Client
+
+    assert sets("apply", cli.file(FULL, "train.yml"), "--yes") == 0
+    job = cli.file(JOB % "train.yml" + "torchrun: {elastic: '2:4'}\n", "job.yml")
+    client = Client(sets.lab)
+
+    def off(vm):
+        client.wait(client.vm(vm).PowerOffVM_Task())
+
+    def printed(mode="torchrun"):
+        code = sets("launch", mode, "-f", job, "--print", "--no-preflight", "--format", "json")
+        return code, [n["vm"] for n in json.loads(cli.out)["nodes"]] if code == 0 else cli.err
+
+    off("train-01")
+    assert printed() == (0, ["train-02", "train-03", "train-04"])
+    assert "train-01 on esx0" in cli.err
+    code, said = printed("env")
+    assert code == 1
+    assert "train-01 on esx0" in said
+    off("train-03")
+    assert printed() == (0, ["train-02", "train-04"])
+    off("train-04")
+    code, said = printed()
+    assert code == 1
+    assert [vm for vm in ("train-01", "train-02", "train-03", "train-04") if f"{vm} on esx0" in said] == [
+        "train-01",
+        "train-03",
+        "train-04",
+    ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes
 from vsphere_ai.app.nodes_checked import Nodes
 from vsphere_ai.app.session import EstateRequest
@@ -44,20 +44,42 @@ def load_job(path: Path) -> TrainingJob:
 
 
 def job_nodes(
-    job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore, *, usable: bool = True
+    job: TrainingJob, path: Path, estate: EstateRequest, emit: Emit = ignore, *, fewest: int | None = 0
 ) -> Nodes:
     """Return the nodes of a job that was read from `path`: the VMs of its set, or those that it lists.
 
-    With them come the states that vCenter shows of the VMs of a set. `usable`: refuse a set with a VM that cannot run
-    the job now.
+    With them come the states that vCenter shows of the VMs of a set. A set with a VM that cannot run the job now is
+    refused; with `fewest`, as an elastic job has it, VMs that are off are left out while as many are on. None: all VMs
+    are returned, however they are.
     """
     if isinstance(job.nodes, SetNodes):
         wanted = NodesRequest((), path.parent / job.nodes.playbook, job.nodes.set, job.nodes.nic, estate)
-        found = list_nodes(wanted, emit, (live.RUNNING,) if usable and job.has_host_topology else ())
-        if usable:
+        found = list_nodes(wanted, emit, (live.RUNNING,) if fewest is not None and job.has_host_topology else ())
+        if fewest is not None:
+            found = _without_off(found, fewest, emit)
             _require_usable(found, job.nodes.set)
         return found.nodes, found.states
     return tuple(map(_own, job.nodes)), {}
+
+
+def fewest_of(job: TrainingJob, mode: Mode) -> int:
+    """Return with how many nodes an elastic job starts at least; 0: it starts with all."""
+    is_torchrun = mode == "torchrun" or (mode == "lightning" and job.lightning.via == "torchrun")
+    return int(job.torchrun.elastic.partition(":")[0]) if is_torchrun and job.torchrun.elastic else 0
+
+
+def _without_off(found: NodesResult, fewest: int, emit: Emit) -> NodesResult:
+    """Return nodes without VMs that are off, where at least `fewest` are on; VMs and hosts left out are named."""
+    on = tuple(n for n in found.nodes if found.states[n.vm].power == "poweredOn")
+    off = [_place(n) for n in found.nodes if n not in on]
+    if not fewest or not off or len(on) < fewest:
+        return found
+    emit(Remark("launch.nodes", f"the job is elastic, and starts on {len(on)} VMs, without {', '.join(off)}: not on"))
+    return replace(found, nodes=on)
+
+
+def _place(node: Node) -> str:
+    return f"{node.vm} on {node.host}" if node.host else node.vm
 
 
 def _require_usable(found: NodesResult, name: str) -> None:
@@ -68,11 +90,11 @@ def _require_usable(found: NodesResult, name: str) -> None:
         state = found.states[node.vm]
         lost = [text for text in state.leased if text not in state.reported]
         if state.power != "poweredOn":
-            wrong.append(f"{node.vm}: it is not powered on")
+            wrong.append(f"{_place(node)}: it is not powered on")
         elif lost:
-            wrong.append(f"{node.vm}: its guest does not report {', '.join(lost)}, which it was given")
+            wrong.append(f"{_place(node)}: its guest does not report {', '.join(lost)}, which it was given")
         elif not node.address:
-            wrong.append(f"{node.vm}: no address of it is known")
+            wrong.append(f"{_place(node)}: no address of it is known")
     if wrong:
         help = "apply the playbook, or look at the network of the guests"
         raise Refused("\n".join(wrong), help, rule="launch.nodes")

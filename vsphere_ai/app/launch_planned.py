@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job
+from vsphere_ai.app.launch_job import LaunchRequest, fewest_of, job_nodes, load_job
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.nodes_checked import Nodes, with_rails
 from vsphere_ai.app.nodes_pci import placed_nodes
@@ -30,7 +30,7 @@ def planned_launch(request: LaunchRequest, emit: Emit = ignore) -> Launch:
     settings the run adds on nodes whose guests were not asked.
     """
     job = load_job(request.job)
-    found = job_nodes(job, request.job, request.estate, emit)
+    found = job_nodes(job, request.job, request.estate, emit, fewest=fewest_of(job, request.mode))
     if request.preflight:
         nodes, why = known_nodes(job, found, request.estate, emit)
     else:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.launch_control import close, logs, opened, start, status, stop
-from vsphere_ai.app.launch_job import LaunchRequest, job_nodes, load_job, new_run
+from vsphere_ai.app.launch_job import LaunchRequest, fewest_of, job_nodes, load_job, new_run
 from vsphere_ai.app.launch_mesh import make_mesh
 from vsphere_ai.app.launch_watch import GAP, RunRequest, progress_of, reached
 from vsphere_ai.app.nodes import guest_settings
@@ -29,7 +29,7 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     `Unreachable` or `Denied` for a guest that cannot be reached, `StepFailed` for one on which it does not start.
     """
     job = load_job(request.job)
-    nodes, states = job_nodes(job, request.job, request.estate, emit)
+    nodes, states = job_nodes(job, request.job, request.estate, emit, fewest=fewest_of(job, request.mode))
     settings = guest_settings(find_inventory(request.estate.inventory))
     if request.preflight:
         wanted = _wanted(launch(job, request.mode, nodes, job.training_job))
@@ -77,8 +77,8 @@ def watch_run(request: RunRequest, emit: Emit = ignore, gap: float = GAP) -> Run
 
     NCCL is asked once, and again `gap` seconds later unless the steps come in time.
     """
-    with reached(request, emit) as guests:
-        run = guests.run_of(request)
+    with reached(request, emit) as all_guests:
+        run, guests = all_guests.of_run(request)
         result = RunResult(run, guests.nodes, guests.on_each(lambda shell: status(shell, run)))
         return result if result.is_over else replace(result, progress=progress_of(guests, result, emit, gap))
 
@@ -100,12 +100,12 @@ def wait_for_run(request: RunRequest, emit: Emit = ignore, every: float = 2.0) -
 
 def run_logs(request: RunRequest, emit: Emit = ignore) -> LogsResult:
     """Return the ends of the logs of a run."""
-    with reached(request, emit) as guests:
-        run = guests.run_of(request)
+    with reached(request, emit) as all_guests:
+        run, guests = all_guests.of_run(request)
         return LogsResult(run, guests.on_each(lambda shell: logs(shell, run)))
 
 
 def _asked(request: RunRequest, emit: Emit, work: Callable[[GuestSsh, str, TrainingJob], NodeRun]) -> RunResult:
-    with reached(request, emit) as guests:
-        run = guests.run_of(request)
+    with reached(request, emit) as all_guests:
+        run, guests = all_guests.of_run(request)
         return RunResult(run, guests.nodes, guests.on_each(lambda shell: work(shell, run, guests.job)))

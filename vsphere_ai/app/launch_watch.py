@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.launch_control import close, newest, ras
+from vsphere_ai.app.launch_control import close, newest, ras, status
 from vsphere_ai.app.launch_job import job_nodes, load_job
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
@@ -48,7 +48,22 @@ class Reached:
     shells: Mapping[str, GuestSsh]
     failed: Mapping[str, VsphereAiError]
 
-    def run_of(self, request: RunRequest) -> str:
+    def of_run(self, request: RunRequest) -> tuple[str, Reached]:
+        """Return the run that is meant, and the nodes that it was started on: an elastic job may start without some."""
+        if self.job.torchrun.elastic is None:
+            return self._run_of(request), self
+        run = request.run or max(self._newest(), default="") or self._run_of(request)
+        found = self.on_each(lambda shell: status(shell, run))
+        own = next((each.vms for each in found.values() if isinstance(each, NodeRun) and each.vms), ())
+        by_vm = {node.vm: node for node in self.nodes}
+        return run, replace(self, nodes=tuple(by_vm[vm] for vm in own if vm in by_vm) or self.nodes)
+
+    def _newest(self) -> list[str]:
+        """Return the newest run of each node that has one."""
+        found = self.on_each(lambda shell: newest(shell, self.job))
+        return [run for run in found.values() if isinstance(run, str)]
+
+    def _run_of(self, request: RunRequest) -> str:
         """Return the run that is meant; the error of a guest where none can be asked for the newest."""
         if request.run:
             return request.run
@@ -69,7 +84,7 @@ def reached(request: RunRequest, emit: Emit = ignore) -> Iterator[Reached]:
     job = load_job(request.job)
     if request.run and not request.run.startswith(f"{job.training_job}-"):
         raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
-    nodes, _ = job_nodes(job, request.job, request.estate, emit, usable=False)
+    nodes, _ = job_nodes(job, request.job, request.estate, emit, fewest=None)
     shells, failed = open_guests(nodes, guest_settings(find_inventory(request.estate.inventory)))
     try:
         yield Reached(job, nodes, shells, failed)

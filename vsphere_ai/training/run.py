@@ -18,7 +18,8 @@ class NodeRun(BaseModel):
     `unsure`: nvidia-smi does not answer, so whether a GPU still has one of its processes is not known. `state` is
     waiting, running, stopping, stopped, ended or unknown; `outcome` is done, failed or stopped. `steps` are those that
     its logs show, `scripts` the SHA-256 of the job's files when it started there. `lost` are the numbers of nodes
-    without which an elastic job goes on, and why, as rank 0's node knows.
+    without which an elastic job goes on, and why, as rank 0's node knows. `vms` are the nodes of the run, in the order
+    of their numbers.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,6 +36,7 @@ class NodeRun(BaseModel):
     steps: dict[str, StepClock] = {}
     scripts: dict[str, str] = {}
     lost: dict[int, str] = {}
+    vms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class Node:
         self.pids: dict[int, str] = {}
         self.started: set[int] = set()
         self.state: Message = {"state": "waiting", "run": spec["run"], "node": spec["node"], "reason": ""}
+        self.state["vms"] = spec["vms"]
         self.state |= {"left": [], "unsure": False, "scripts": {path: checksum(path) for path in spec["scripts"]}}
         self.logs: dict[str, Log] = {}
         self.looked = 0.0
