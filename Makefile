@@ -162,7 +162,7 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m tools.docgen.role docs/security.md
 	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md
 	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
-	@$(BIN)/python -m tools.docgen.run_schema > docs/schemas/run.schema.json
+	@$(BIN)/python -m tools.docgen.schemas docs/schemas
 
 clean:  ## remove what was built here, .venv too
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

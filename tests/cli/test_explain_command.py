@@ -215,3 +215,5 @@ def test_an_installed_package_explains_offline(tmp_path):
         cwd=installed, env=os.environ | {"PYTHONPATH": str(installed)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == explain("mig.no-gpu")
+    for path in (ROOT / "docs" / "schemas").iterdir():
+        assert (installed / "vsphere_ai" / "docs" / "schemas" / path.name).read_bytes() == path.read_bytes()

@@ -22,6 +22,7 @@ CASES = [
     (["mig", "explain", "3g.20gb,3g.20gb", "--gpu", "a100-40gb"], (*NETWORK, *TERMINAL)),
     (["mig", "layouts", "a30-24gb"], (*NETWORK, *TERMINAL)),
     (["vgpu", "list"], (*NETWORK, *TERMINAL)),
+    (["schema", "playbook"], (*NETWORK, *TERMINAL, *MODELS)),
     (["runs"], (*NETWORK, *TERMINAL)),
     (["show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
     (["plan", "nothere.yml"], (*NETWORK, *TERMINAL)),

@@ -12,7 +12,7 @@ from support.gates import struck
 from support.places import PLAYBOOKS, ROOT
 from support.processes import apply
 
-from tools.docgen.run_schema import run_schema
+from tools.docgen.schemas.run import run_schema
 
 pytestmark = pytest.mark.lab
 PLAYBOOK = PLAYBOOKS / "pvrdma-only.yml"
@@ -23,9 +23,9 @@ PUBLISHED = ROOT / "docs" / "schemas" / "run.schema.json"
 def judged(lines):
     """The lines as documents, each valid against the published schema, none with a key that it does not know."""
     schema = json.loads(PUBLISHED.read_text("utf-8"))
-    for definition in schema["$defs"].values():
+    for definition in schema["definitions"].values():
         definition["additionalProperties"] = False
-    check = jsonschema.Draft202012Validator(schema)
+    check = jsonschema.Draft7Validator(schema)
     found = [json.loads(line) for line in lines]
     for document in found:
         assert not list(check.iter_errors(document)), document

@@ -49,6 +49,7 @@ COMMANDS = {
     "render": ("vsphere_ai.cli.render", "Write or check files for other tools; print network files of guests."),
     "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training; needs no connection."),
     "explain": ("vsphere_ai.cli.explain", "Explain a kind, key, rule, check, board or XID; needs no connection."),
+    "schema": ("vsphere_ai.cli.schema", "Print a JSON Schema for editors; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
     "completion": ("vsphere_ai.cli.completion", "Print or install the completion of words by the Tab key."),

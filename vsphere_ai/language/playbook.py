@@ -214,7 +214,7 @@ def _spare(value: object) -> int:
     raise ValueError(f"expected a number of hosts, but this is {describe(value)}\nwrite 0 to {MOST_SPARE}")
 
 
-class _Settings(Options):
+class PlaySettings(Options):
     """What a play says beside its pattern and its kinds."""
 
     name: Annotated[str, BeforeValidator(_text)] = ""
@@ -308,10 +308,10 @@ class _Reader:
                 other = next(word for word, each in TARGETS.items() if each == kind.target)
                 message = f"'{key}' is a setting of {WORDS[kind.target]}, this play is for {WORDS[target]}"
                 self.place.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
-            elif not kind and key not in (*TARGETS, *_Settings.model_fields):
+            elif not kind and key not in (*TARGETS, *PlaySettings.model_fields):
                 known = [
                     *TARGETS,
-                    *_Settings.model_fields,
+                    *PlaySettings.model_fields,
                     *(name for name, each in self.kinds.items() if target in (None, each.target)),
                 ]
                 self.place.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
@@ -341,15 +341,15 @@ class _Reader:
         except PatternError as error:
             self.place.refuse(path, error.message, error.help)
 
-    def settings(self, value: Mapping[str, object], path: DocumentPath) -> _Settings | None:
-        given = {key: value[key] for key in _Settings.model_fields if key in value}
+    def settings(self, value: Mapping[str, object], path: DocumentPath) -> PlaySettings | None:
+        given = {key: value[key] for key in PlaySettings.model_fields if key in value}
         for part in ("rolling", "power"):
             below = given.get(part)
             for key in ("timeout", "shutdown_timeout", "settle"):
                 if isinstance(below, Mapping) and isinstance(below.get(key), int | float):
                     help = f"write e.g. {below[key]}s or {below[key]}m"
                     self.place.refuse((*path, part, key), "this time has no unit", help)
-        return validate(_Settings, given, self.place.inside(path))
+        return validate(PlaySettings, given, self.place.inside(path))
 
     def stated(self, name: str, value: object, path: DocumentPath) -> Stated | None:
         kind, at = self.kinds[name], (*path, name)

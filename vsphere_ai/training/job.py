@@ -76,6 +76,10 @@ def _variables(value: object) -> object:
     return tuple((name, _argument(each)) for name, each in value.items())
 
 
+def _items(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _command(value: Sequence[str]) -> Sequence[str]:
     if not value:
         raise ValueError("this must not be empty\nwrite a program and its arguments: [/usr/bin/program, --flag]")
@@ -85,7 +89,7 @@ def _command(value: Sequence[str]) -> Sequence[str]:
 Name = Annotated[str, _matching(_NAME, "name of a job")]
 Path = Annotated[str, AfterValidator(_path)]
 Argument = Annotated[str, BeforeValidator(_argument)]
-Arguments = Annotated[tuple[Argument, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+Arguments = Annotated[tuple[Argument, ...], BeforeValidator(_items)]
 Command = Annotated[Arguments, AfterValidator(_command)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 Interface = Annotated[str, _matching(_INTERFACE, "name of an interface")]
@@ -99,10 +103,6 @@ class Options(BaseModel):
     """A part of a job."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _items(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class OwnRail(Options):

@@ -1,0 +1,1 @@
+"""JSON Schemas of the files and documents of the tool, generated from its models."""

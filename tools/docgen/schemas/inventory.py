@@ -1,0 +1,84 @@
+"""JSON Schema of inventories: vCenters, groups, access to hosts and guests, address pools, leaf switches."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.request import AUTO, DHCP
+from vsphere_ai.language.inventory import NAME, HostGroup, SshSettings, VCenterSettings, VmGroup
+from vsphere_ai.language.inventory_guests import GuestsSettings
+from vsphere_ai.language.inventory_leaves import Leaf
+
+_NAMES = {"pattern": f"^{NAME.pattern}$"}
+_TEXT = {"type": "string"}
+_TEXTS = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
+
+
+def inventory_schema() -> Schema:
+    """Return the schema of inventories."""
+    definitions: dict[str, Schema] = {}
+    pool = {"anyOf": [{"type": "string", "description": "Its subnet."}, _model(Pool, definitions)]}
+    leaf = {"anyOf": [*_TEXTS["anyOf"], _model(Leaf, definitions)]}
+    access = {"ssh": _model(SshSettings, definitions), "guests": _model(GuestsSettings, definitions)}
+    definitions["SshSettings"]["oneOf"] = [_given(password=_TEXT), _given(key_file=_TEXT)]
+    definitions["GuestsSettings"]["oneOf"] = [_given(key_file=_TEXT), _given(agent={"const": True})]
+    vcenters = _named(_vcenter(definitions), "vCenters by the names that plays and `--vcenter` use.")
+    definitions["Tls"]["not"] = _given(ca_file=_TEXT, fingerprint=_TEXT)
+    return {
+        "$schema": DRAFT,
+        "title": "Inventory of vsphere-ai",
+        "description": "vCenters, groups of hosts and VMs, and how hosts and guests are reached.",
+        "type": "object",
+        "properties": {
+            "lab": {"type": "boolean", "description": "`true`: the running lab gives vCenters and access to hosts."},
+            "vcenters": vcenters,
+            "hosts": _named(_group(HostGroup, definitions), "Groups of hosts.", but=("all",)),
+            "vms": _named(_group(VmGroup, definitions), "Groups of VMs.", but=("all",)),
+            **access,
+            "pools": _named(pool, "Address pools.", but=(AUTO, DHCP)),
+            "reserved_addresses": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Addresses, or ranges such as 10.0.0.1-10.0.0.9, that no pool gives away.",
+            },
+            "leaves": _named(leaf, "Leaf switches, each with the hosts that it connects."),
+        },
+        "additionalProperties": False,
+        "if": {"properties": {"lab": {"const": True}}, "required": ["lab"]},
+        "then": {"properties": {"vcenters": False, "ssh": False}},
+        "else": {"properties": {"vcenters": {"minProperties": 1}}, "required": ["vcenters"]},
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def _named(value: Schema, description: str, but: tuple[str, ...] = ()) -> Schema:
+    names = {**_NAMES, "not": {"enum": list(but)}} if but else _NAMES
+    return {"type": "object", "description": description, "propertyNames": names, "additionalProperties": value}
+
+
+def _model(model: type[BaseModel], definitions: dict[str, Schema]) -> Schema:
+    made = schema_of(model, definitions)
+    definitions[model.__name__] = made
+    return {"$ref": f"#/definitions/{model.__name__}"}
+
+
+def _given(**values: Schema) -> Schema:
+    """Return the schema of a mapping in which these keys have such values."""
+    return {"properties": values, "required": list(values)}
+
+
+def _vcenter(definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of a vCenter; its name is the key above it."""
+    reference = _model(VCenterSettings, definitions)
+    made = definitions[VCenterSettings.__name__]
+    del made["properties"]["name"]
+    made["required"].remove("name")
+    return reference
+
+
+def _group(model: type[BaseModel], definitions: dict[str, Schema]) -> Schema:
+    reference = _model(model, definitions)
+    definitions[model.__name__]["minProperties"] = 1
+    return {"anyOf": [*_TEXTS["anyOf"], reference]}

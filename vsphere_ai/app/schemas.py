@@ -1,0 +1,57 @@
+"""JSON Schemas of the tool's files and documents, which the package carries beside its documentation."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from vsphere_ai.errors import UsageError
+
+SCHEMAS = {
+    "playbook": "playbooks",
+    "inventory": "inventories",
+    "run": "the lines of apply --format json",
+}
+"""Name of a schema -> what it is of."""
+
+
+class Written(NamedTuple):
+    """A file with a schema, and whether it was there already, the same."""
+
+    path: Path
+    unchanged: bool
+
+
+def schema(name: str) -> str:
+    """Return the text of a schema by its name; `UsageError` where there is none."""
+    if name not in SCHEMAS:
+        raise UsageError(f"there is no schema of '{name}'", f"there are: {', '.join(SCHEMAS)}", rule="usage.schema")
+    return (resources.files("vsphere_ai") / "docs" / "schemas" / f"{name}.schema.json").read_text("utf-8")
+
+
+def write_schema(name: str, path: Path) -> Written:
+    """Write a schema to a file. `UsageError` where another file than a schema of the same name is there."""
+    text = schema(name)
+    try:
+        present = path.read_text("utf-8") if path.exists() else None
+        if present == text:
+            return Written(path, unchanged=True)
+        if present is not None and _title(present) != _title(text):
+            raise UsageError(
+                f"{path} is there, and is no schema of {SCHEMAS[name]}",
+                "choose another name, or remove the file",
+                rule="usage.not-overwritten",
+            )
+        path.write_text(text, "utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError(f"{path} cannot be written: {reason}", "choose another file", rule="usage.schema") from error
+    return Written(path, unchanged=False)
+
+
+def _title(text: str) -> str:
+    """Return the line that names what a schema is of, which holds for each version of it; empty in other files."""
+    lines = text.splitlines()[:6]
+    known = any('"$schema": "http://json-schema.org/' in line for line in lines)
+    return next((line for line in lines if known and line.startswith('  "title": ')), "")

@@ -1,0 +1,44 @@
+"""`vsphere-ai schema`: JSON Schemas of files and documents, for editors and other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    from vsphere_ai.app.schemas import SCHEMAS
+
+    return [CompletionItem(name) for name in SCHEMAS if name.startswith(begun)]
+
+
+@click.command("schema")
+@click.argument("name", required=False, shell_complete=_names)
+@click.option(
+    "--write",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write it to FILE; an older schema of the same name is replaced, another file is not.",
+)
+def command(name: str | None, path: Path | None) -> None:
+    """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
+
+    Needs no connection.
+    """
+    from vsphere_ai.app.schemas import SCHEMAS, schema, write_schema
+    from vsphere_ai.errors import UsageError
+
+    if name is None:
+        if path is not None:
+            raise UsageError("--write needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
+        width = max(map(len, SCHEMAS))
+        for each, what in SCHEMAS.items():
+            click.echo(f"{each:{width}}  {what}")
+    elif path is None:
+        click.echo(schema(name), nl=False)
+    else:
+        written = write_schema(name, path)
+        click.echo(f"{path} is there already, the same." if written.unchanged else f"{path} is written.")
