@@ -45,7 +45,7 @@ def write_schema(name: str, path: Path) -> Written:
             )
         path.write_text(text, "utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"{path} cannot be written: {reason}", "choose another file", rule="usage.schema") from error
     return Written(path, unchanged=False)
 
