@@ -24,6 +24,7 @@ CASES = [
     (["vgpu", "list"], (*NETWORK, *TERMINAL)),
     (["schema", "playbook"], (*NETWORK, *TERMINAL, *MODELS)),
     (["runs"], (*NETWORK, *TERMINAL)),
+    (["report", "nothere.json"], (*NETWORK, *TERMINAL, "jinja2")),
     (["show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
     (["plan", "nothere.yml"], (*NETWORK, *TERMINAL)),
     (["plan", "-i", "nothere.yml", str(PLAYBOOKS / "pvrdma-only.yml")], (*NETWORK, *TERMINAL)),

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
     from vsphere_ai.app.replace_members import ReplaceRequest, replace_vms
+    from vsphere_ai.app.report_files import report_source, save_report
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.resume_run import ResumeRequest, resume
     from vsphere_ai.app.rollback_run import RollbackRequest, rollback
@@ -123,6 +124,7 @@ _NAMES = {
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
     "replace_members": "ReplaceRequest replace_vms",
+    "report_files": "report_source save_report",
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",
     "rollback_run": "RollbackRequest rollback",
@@ -170,6 +172,7 @@ __all__ += [
 ]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
+__all__ += ["report_source", "save_report"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 __all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
 __all__ += ["learn_profile"]

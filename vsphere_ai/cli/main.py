@@ -40,6 +40,7 @@ COMMANDS = {
     "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
     "unlock": ("vsphere_ai.cli.unlock", "Show who holds a vCenter's locks, and remove one whose holder is gone."),
     "show": ("vsphere_ai.cli.show", "Write the live state as a playbook, or say what a run did."),
+    "report": ("vsphere_ai.cli.report", "Write a report of a plan, a run or a certificate: HTML, JUnit and more."),
     "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
     "rdma": ("vsphere_ai.cli.rdma", "Follow RDMA from a VM to the wire, link by link."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),

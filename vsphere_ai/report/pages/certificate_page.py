@@ -1,0 +1,66 @@
+"""Report of a certificate: gates, every measurement, the facts they rest on, and the files they are judged by."""
+
+from __future__ import annotations
+
+from vsphere_ai.health.certificate import Certificate, Gate, Measurement
+from vsphere_ai.model.text import duration
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.tables import kept
+from vsphere_ai.report.pages.values import Case, Report, Result, Row, Section
+
+_HEADS = ("status", "test", "parts", "value", "limit", "finding", "measured (UTC)")
+
+
+def certificate_report(certificate: Certificate) -> Report:
+    """Return the report of a certificate."""
+    gates = certificate.gates
+    rows = tuple((g.name, g.status, str(len(g.measurements)), duration(g.seconds), ", ".join(g.needs)) for g in gates)
+    reasons = tuple((g.name, reason) for g in gates for reason in g.reasons)
+    heads = ("gate", "status", "measurements", "took", "needs")
+    same = grouped(((name, value), part) for part, own in certificate.facts.items() for name, value in own.items())
+    sections = kept(
+        Section("Gates", heads, rows),
+        Section("What did not pass", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
+        *(Section(f"Gate {g.name}", _HEADS, tuple(map(_row, g.measurements))) for g in gates),
+        Section("Facts", ("fact", "value", "parts"), tuple((n, v, ", ".join(parts)) for (n, v), parts in same.items())),
+        Section("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items()))),
+    )
+    facts = (
+        ("set", certificate.set),
+        ("vCenter", certificate.vcenter),
+        ("issued", f"{certificate.issued:%Y-%m-%d %H:%M:%S} UTC"),
+        ("by", certificate.tool),
+        ("SHA-256", certificate.digest),
+    )
+    passed = sum(g.passed for g in gates)
+    verdict = f"{certificate.status}: {passed} of {len(gates)} gates passed or only warn"
+    cases = tuple(case for gate in gates for case in _cases(gate))
+    results = tuple(
+        Result(f"{g.name}.{m.name}", m.status, m.text, m.parts)
+        for g in gates
+        for m in g.measurements
+        if m.status != "pass"
+    ) + tuple(
+        Result(g.name, "fail", reason)
+        for g in gates
+        for reason in ((g.error,) if g.error else ()) + tuple(f"no measurement of {n}" for n in g.missing)
+    )
+    title = f"Acceptance of {certificate.set}"
+    return Report(title, verdict, certificate.status, facts, sections, cases, results)
+
+
+def _row(found: Measurement) -> Row:
+    value, limit = ("" if n is None else f"{n:g} {found.unit}".strip() for n in (found.value, found.limit))
+    taken = f"{found.taken:%Y-%m-%d %H:%M:%S}" if found.taken else ""
+    name = found.name if found.test in ("", found.name) else f"{found.name} (of {found.test})"
+    return found.status, name, ", ".join(found.parts), value, limit, found.text, taken
+
+
+def _cases(gate: Gate) -> list[Case]:
+    found = [
+        Case(gate.name, f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, m.status, m.text)
+        for m in gate.measurements
+    ]
+    absent = gate.missing or (() if gate.measurements and not gate.error else (gate.name,))
+    why = f"{gate.error}; " if gate.error else ""
+    return [*found, *(Case(gate.name, n, "fail", f"{why}no measurement of {n}") for n in absent)]

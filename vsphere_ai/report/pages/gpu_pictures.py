@@ -1,0 +1,65 @@
+"""Pictures of GPUs: the MIG instances of each GPU before and after, hosts that are alike in one picture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vsphere_ai.model.state import Target
+from vsphere_ai.report.folding import names
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.tables import Entry, target, text
+from vsphere_ai.report.pages.values import GpuPicture, GpuRow
+
+SLICES = 8
+MOST = 300
+"""GPUs that are drawn; the table of changes has all of them."""
+_INSTANCE = re.compile(r"([1-7])g\.[0-9]+gb[^:]*(?::([0-7]))?")
+
+
+def gpu_pictures(items: Sequence[Entry]) -> tuple[GpuPicture, ...]:
+    """Return the GPUs whose MIG mode or layout a plan changes, as pictures of hosts that are alike."""
+    hosts: list[tuple[tuple[GpuRow, ...], Target]] = []
+    for item in items:
+        host, rows = target(item["target"]), _rows(item) if item["kind"] == "mig" else ()
+        if rows and host:
+            hosts.append((rows, host))
+    found, left = [], MOST
+    for rows, targets in grouped(hosts).items():
+        if len(rows) <= left:
+            found.append(GpuPicture(names(targets), rows))
+            left -= len(rows)
+    return tuple(found)
+
+
+def _rows(item: Entry) -> tuple[GpuRow, ...]:
+    gpus: dict[str, dict[str, tuple[object, object]]] = {}
+    for change in item.get("changes", ()):
+        gpu, _, name = change["field"].partition(" ")
+        if name in ("mode", "layout"):
+            gpus.setdefault(gpu, {})[name] = (change.get("before"), change.get("after"))
+    return tuple(_row(gpu, fields) for gpu, fields in gpus.items())
+
+
+def _row(gpu: str, fields: dict[str, tuple[object, object]]) -> GpuRow:
+    said = []
+    for which in (0, 1):
+        mode, layout = (fields[n][which] if n in fields else None for n in ("mode", "layout"))
+        words = [f"MIG {text(mode)}"] if mode is not None else []
+        words += [text(layout) or "no instances"] if "layout" in fields else []
+        said.append(", ".join(words))
+    layouts = fields.get("layout", ((), ()))
+    return GpuRow(gpu, said[0], said[1], (_slices(layouts[0]), _slices(layouts[1])))
+
+
+def _slices(layout: object) -> tuple[tuple[int, int], ...]:
+    """Return where instances begin and how many compute slices they have; those without a place follow each other."""
+    found, free = [], 0
+    for name in layout if isinstance(layout, list | tuple) else ():
+        match = _INSTANCE.match(str(name))
+        if match:
+            first = int(match[2]) if match[2] else free
+            width = min(int(match[1]), SLICES - first)
+            found.append((first, width))
+            free = min(first + width, SLICES - 1)
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""Markdown of a report: it fits into a comment of a merge request, and says what it leaves out."""
+
+from __future__ import annotations
+
+import re
+
+from vsphere_ai.report.layout import cell
+from vsphere_ai.report.pages.values import Report, Section
+
+MOST = 65_535
+"""Characters that GitHub takes in a comment or a step summary."""
+_MARKS = re.compile(r"([\[\]*_`!~#@])")
+MARKS = {"pass": "✅", "warn": "⚠️", "unknown": "❔", "fail": "❌"}
+
+
+def markdown(report: Report) -> str:
+    """Return a report as Markdown of at most `MOST` characters; a longer one says how many rows it leaves out."""
+    lines = [f"# {_cell(report.title)}", "", f"{MARKS[report.status]} **{_cell(report.verdict)}**", ""]
+    lines += [f"- {_cell(name)}: {_cell(value)}" for name, value in report.facts]
+    whole = "\n".join([*lines, *(line for s in report.sections for line in _section(s, len(s.rows)))])
+    if len(whole) <= MOST:
+        return whole
+    lines += [
+        "",
+        f"**This is a summary: the whole report has {len(whole)} characters.** `--format html` has all of it.",
+    ]
+    room = MOST - len("\n".join(lines)) - 1
+    for number, section in enumerate(report.sections):
+        lines_of = _fitting(section, room // (len(report.sections) - number))
+        room -= len("\n".join(lines_of)) + 1
+        lines += lines_of
+    return "\n".join(lines)
+
+
+def _section(section: Section, most: int) -> list[str]:
+    lines = ["", f"## {_cell(section.title)}", ""]
+    lines += [_cell(section.note), ""] if section.note else []
+    if most:
+        lines += [f"| {' | '.join(map(_cell, section.heads))} |", f"|{'---|' * len(section.heads)}"]
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in section.rows[:most]]
+    left = len(section.rows) - most
+    return [*lines, "", f"{left} more of {len(section.rows)} rows are left out."] if left else lines
+
+
+def _fitting(section: Section, room: int) -> list[str]:
+    """Return a section with as many of its first rows as that many characters take, by bisection."""
+    low, high = 0, len(section.rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len("\n".join(_section(section, middle))) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return _section(section, low)
+
+
+def _cell(text: str) -> str:
+    """Return a text that is no markup: no link, no picture, no emphasis, no mention."""
+    return _MARKS.sub(r"\\\1", cell(text)) if text else ""

@@ -1,0 +1,49 @@
+"""SARIF 2.1.0 of a report: what stands against it, for code scanning in merge requests.
+
+Format: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePath
+from urllib.parse import quote
+
+from vsphere_ai import __version__
+from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.report.pages.values import Report, Result
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+MOST = 5_000
+"""Results that GitHub keeps of a run; the worst come first."""
+LEVELS = {"fail": "error", "warn": "warning", "unknown": "note", "pass": "none"}
+_ORDER = tuple(LEVELS)
+
+
+def sarif(report: Report) -> str:
+    """Return what stands against a plan, run or certificate as SARIF; `MOST` results at most, and it says so."""
+    results = sorted(report.results, key=lambda r: _ORDER.index(r.status))
+    rules = sorted({r.rule for r in results})
+    driver = {"name": "vsphere-ai", "version": __version__, "rules": [{"id": safe(rule)} for rule in rules]}
+    left = len(results) - MOST
+    more = [{"level": "warning", "message": {"text": f"{left} more results are left out"}}] if left > 0 else []
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": more}],
+        "results": [_result(r, rules.index(r.rule)) for r in results[:MOST]],
+    }
+    return escaped(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False))
+
+
+def _result(result: Result, rule: int) -> dict[str, object]:
+    location: dict[str, object] = {}
+    if result.file:
+        place: dict[str, object] = {"artifactLocation": {"uri": quote(PurePath(result.file).as_posix())}}
+        if result.line:
+            place["region"] = {"startLine": result.line}
+        location["physicalLocation"] = place
+    if result.targets:
+        location["logicalLocations"] = [{"fullyQualifiedName": safe(name)} for name in result.targets]
+    made = {"ruleId": safe(result.rule), "ruleIndex": rule, "level": LEVELS[result.status]}
+    text = {"message": {"text": safe(result.message)}}
+    return {**made, **text, **({"locations": [location]} if location else {})}

@@ -1,0 +1,102 @@
+"""Tables of a report: entries of a JSON document in rows, those that say the same in one with their targets folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vsphere_ai.model.state import Target
+from vsphere_ai.report.folding import names
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.values import Row, Section
+
+Entry = Mapping[str, Any]
+IMPACT = {
+    "reboots": "reboot",
+    "maintenance": "enter maintenance mode",
+    "power_cycles": "are powered off and on",
+    "outside": "are affected without being in the playbook",
+    "moves": "are moved by DRS",
+    "created": "are created",
+    "destroyed": "are destroyed with their disks",
+    "adopted": "become VMs of a set",
+    "unplaced": "take no VM: what is on their GPUs is not known",
+}
+"""Lists of targets in the impact of a plan, and what happens to those."""
+
+
+def target(value: Entry | None) -> Target | None:
+    """Return the target that a document names."""
+    return Target(value["kind"], value["name"], value["ref"]) if value else None
+
+
+def text(value: object) -> str:
+    """Return a JSON value as text for a cell: targets by name, lists with commas, keys of objects before values."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case {"kind": _, "name": name, "ref": _, **rest} if not rest:
+            return str(name)
+        case Mapping():
+            return "; ".join(f"{k}: {text(v)}" for k, v in value.items() if v not in (None, "", [], {}))
+        case list() | tuple():
+            return ", ".join(map(text, value))
+        case _:
+            return str(value)
+
+
+def folded(entries: Iterable[tuple[Target | None, Row]]) -> tuple[Row, ...]:
+    """Return a row for all targets of which the same is said; their names come first."""
+    same = grouped((row, each) for each, row in entries)
+    return tuple((names(t for t in targets if t), *row) for row, targets in same.items())
+
+
+def about(entries: Iterable[Entry], keys: Sequence[str], of: str = "target") -> tuple[Row, ...]:
+    """Return rows of entries of a document: the targets under key `of`, then the values of other keys."""
+    return folded((target(e.get(of)), tuple(text(e.get(k)) for k in keys)) for e in entries)
+
+
+def changes(items: Sequence[Entry]) -> Section:
+    """Return every changed field of a plan, and the notes beside them."""
+    rows = []
+    for item in items:
+        on, kind = target(item["target"]), item["kind"]
+        for each in item.get("changes", ()):
+            said = (kind, each["field"], text(each.get("before")), text(each.get("after")), each.get("effect", ""))
+            rows.append((on, said))
+        if item.get("recreate"):
+            rows.append((on, (kind, "", "", "", "made anew")))
+        rows += [(on, (kind, "note", "", note, "")) for note in item.get("notes", ())]
+    return Section("Changes", ("targets", "kind", "field", "before", "after", "effect"), folded(rows))
+
+
+def impact(value: Entry) -> Section:
+    """Return what a plan disrupts: every target by name."""
+    rows: list[Row] = []
+    for key, words in IMPACT.items():
+        found = [t for t in map(target, value.get(key, ())) if t]
+        if found:
+            rows.append((words, str(len(found)), names(found), ""))
+    for roll in value.get("rolls", ()):
+        batches = [names(t for t in map(target, batch) if t) for batch in roll["batches"]]
+        said = f"{roll['at_a_time']} at a time, at most {roll['max_unavailable']} unavailable"
+        rows.append((f"are rolled in cluster {roll['cluster']}", str(len(batches)), "; then ".join(batches), said))
+    for key, words, of in (("lost", "lose data on reboot", "host"), ("found", "have before", "host")):
+        found_rows = about_rest(value.get(key, ()), of)
+        rows += [(words, "", on, said) for on, said in found_rows]
+    for key, words in (("migrations", "are migrated by the run"), ("agents", "are agent VMs, and left out")):
+        rows += [(words, "", "", text(each)) for each in value.get(key, ())]
+    return Section("Impact", ("what happens", "count", "targets", "details"), tuple(rows))
+
+
+def about_rest(entries: Iterable[Entry], of: str) -> tuple[tuple[str, str], ...]:
+    """Return the targets under key `of` of entries, and everything else that those say."""
+    rest = ((target(e[of]), (text({k: v for k, v in e.items() if k != of}),)) for e in entries)
+    return tuple((on, said) for on, said in folded(rest))
+
+
+def kept(*sections: Section) -> tuple[Section, ...]:
+    """Return the sections that say something."""
+    return tuple(s for s in sections if s.rows)
