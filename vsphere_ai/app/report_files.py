@@ -1,4 +1,4 @@
-"""Files of reports, and what they are of: a saved plan or a certificate from its file, or the record of a run of this machine."""
+"""Files of reports, and what they are of: a saved plan or a certificate from its file, or the record of a run."""
 
 from __future__ import annotations
 
