@@ -23,6 +23,10 @@ CEILINGS = {
 LATER = (
     "kubernetes",
     "app.kubernetes_",
+    "report.pages",
+    "report.report_in",
+    "app.report_files",
+    "cli.report",
     "report.explain_text",
     "report.explained_text",
     "app.explanations",
