@@ -64,7 +64,7 @@ def test_a_search_names_the_vm_and_its_host(bench):
 
 
 def test_a_search_names_the_uplink_of_a_vm_with_one_rail(bench, cli):
-    bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})
+    bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.55})
     (found,) = bench("trn-0[123456]", bisect=True).found
     assert (found.kind, found.vm, found.host, found.vmnic) == ("uplink", "trn-03", "esx03.lab.local", "vmnic4")
     given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--layers")
@@ -126,6 +126,14 @@ def test_a_run_that_hangs_or_fails_is_no_pass(bench):
     request = NcclRequest(NodesRequest(("trn-0[12]",), estate=estate), SHORT, NcclOptions(timeout=1))
     result = bench_nccl(request)
     assert (result.exit_code, [c.rule for c in result.failures]) == (1, ["nccl.run-failed"])
+    assert result.left == ()
+    bench.lab.set_defects({"kind": "process-left", "vm": "trn-02"})
+    result = bench("trn-0[12]")
+    assert (result.exit_code, [(c.rule, c.message.split(":")[0]) for c in result.left]) == (
+        1,
+        [("bench.left", "trn-02")],
+    )
+    assert result.parsed.exit_code == 0
     bench.lab.set_defects()
     absent = NcclTest(folder="/opt/none", operation="hypercube")
     result = bench_nccl(NcclRequest(request.nodes, absent, NcclOptions(timeout=10)))
@@ -158,6 +166,9 @@ def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli,
     assert result.exit_code == 1
     bench.lab.set_defects({"kind": "rail-down", "vm": "trn-02"})
     assert [(c.rule, c.level) for c in bench_rdma(RdmaRequest(nodes)).checks] == [("rdma.not-measured", "unknown")]
+    bench.lab.set_defects({"kind": "process-left", "vm": "trn-02"})
+    left = bench_rdma(RdmaRequest(nodes))
+    assert ([(c.rule, c.level) for c in left.checks], left.exit_code) == ([("bench.left", "fail")], 1)
 
 
 def with_device(node):

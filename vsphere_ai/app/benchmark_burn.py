@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from vsphere_ai.app.benchmark_burn_samples import Sampler
 from vsphere_ai.app.benchmark_history import FOLDER, keep, say_slower, set_of
-from vsphere_ai.app.benchmark_launch import Carried, carry_out, own_nodes, remaining, run_name
+from vsphere_ai.app.benchmark_launch import LEFT_REMEDY, Carried, carry_out, own_nodes, remaining, run_name
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.launch_control import close, opened
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
@@ -160,7 +160,7 @@ def _judged(nodes: tuple[Node, ...], carried: Sequence[Carried], sampler: Sample
             why = "" if samples else sampler.why.get(node.vm, "")
             pci = gpu.host_pci
             burned.append(Burned(node.vm, gpu.index, node.host, pci, report, samples, sampler.side(node), why))
-        checks = [Check("bench.left", "fail", text, "end them, or reboot the guest") for text in remaining(own.run)]
+        checks = [Check("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(own.run)]
         refused = any(b.vm == node.vm and b.report is not None and b.report.refused for b in burned)
         if own.why and not refused:
             checks.append(Check("burn.run-failed", "unknown", own.why, "read its log, and look for XIDs with health"))

@@ -24,6 +24,7 @@ Logs = Mapping[str, Mapping[str, str]]
 """Ends of logs by the names of the VM and of the file; a node whose logs cannot be read has none."""
 T = TypeVar("T")
 AT_ONCE = 32
+LEFT_REMEDY = "end them, or reboot the guest"
 SHORTEST, LONGEST = 0.2, 5.0
 """Seconds between two questions; they become longer as a run does."""
 

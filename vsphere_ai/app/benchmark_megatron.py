@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.benchmark_history import keep, say_slower, set_of
-from vsphere_ai.app.benchmark_launch import Carried, carry_out, own_nodes, remaining, run_name
+from vsphere_ai.app.benchmark_launch import LEFT_REMEDY, Carried, carry_out, own_nodes, remaining, run_name
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.launch_control import close, logs, opened
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
@@ -154,7 +154,7 @@ def _judged(
     checks = []
     if carried.why:
         checks.append(Check("megatron.run-failed", "unknown", carried.why, "the end of its log says why"))
-    checks += [Check("bench.left", "fail", text, "end them, or reboot the guest") for text in remaining(carried.run)]
+    checks += [Check("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(carried.run)]
     if found or not carried.why:
         checks += megatron_checks(found, test.iterations, test.warmup)
     own = megatron_baseline.expected_for(expected, test.name, gpus)

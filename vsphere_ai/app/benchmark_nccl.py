@@ -8,9 +8,11 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
+from vsphere_ai.app.benchmark_guests import BenchmarkGuests, benchmark_guests
 from vsphere_ai.app.benchmark_history import record, say_slower, set_of
 from vsphere_ai.app.benchmark_parse import baseline_of, require_new, write_baseline
 from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
+from vsphere_ai.app.launch_node.processes import MARK
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
@@ -26,7 +28,7 @@ from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
 from vsphere_ai.benchmarks.search import Outcome, search
 from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial, together
 from vsphere_ai.benchmarks.verdict import Accused, accused
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
+from vsphere_ai.connect.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
@@ -80,7 +82,7 @@ class NcclResult:
     """What was run: `parsed` is the run of all VMs, `pairs` every pair, `found` the slow parts.
 
     `layers` are VMs and pairs on each way, in GB/s, `slow` the slow ones of these with their share of the others.
-    `trials` and `rounds` count what was run. `outcome` is that of a search.
+    `trials` and `rounds` count what was run. `outcome` is that of a search. `left` says what of the run is still there.
     """
 
     nodes: tuple[Node, ...]
@@ -95,10 +97,13 @@ class NcclResult:
     learned: tuple[Expected, ...] = ()
     layers: Mapping[Trial, float | None] = field(default_factory=dict)
     slow: Mapping[Trial, float] = field(default_factory=dict)
+    left: tuple[Check, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """Return 0 when nothing is slow and everything was measured, else 1."""
+        """Return 0 when nothing is slow, everything was measured and nothing of it is left, else 1."""
+        if self.left:
+            return 1
         if self.layers:
             return 1 if self.slow or None in self.layers.values() else 0
         if self.outcome is not None:
@@ -109,7 +114,7 @@ class NcclResult:
 
 
 def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
-    """Run nccl-tests over SSH in the guests. Needs Open MPI and nccl-tests there, and SSH from the first VM to others.
+    """Run nccl-tests over SSH in the guests. Needs Open MPI and nccl-tests there, on all VMs.
 
     `UsageError` where no VM is meant, or guests cannot be reached by the inventory; a guest that is out of reach is an
     error before anything runs.
@@ -129,23 +134,21 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     if request.options.preflight:
         wanted = Wanted(request.test.gpus or 0)
         nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
-    shells, failed = open_guests(nodes, settings)
-    try:
-        for error in failed.values():
-            raise error
-        runner = Runner(request, {node.vm: node for node in nodes}, shells, emit)
-        if request.options.pairwise:
-            return runner.learned(_pairwise(runner, nodes, expected))
-        if request.options.bisect:
-            return _bisect(runner, nodes)
-        if request.options.layers:
-            return _layers(runner, nodes)
-        result = _together(runner, nodes, expected)
-        _recorded(read, runner, emit)
-        return runner.learned(result)
-    finally:
-        for shell in shells.values():
-            shell.close()
+    options = request.options
+    with benchmark_guests("nccl", nodes, settings, emit, meshed=True) as guests:
+        runner = Runner(request, guests, emit)
+        if options.pairwise:
+            result = _pairwise(runner, nodes, expected)
+        elif options.bisect:
+            result = _bisect(runner, nodes)
+        elif options.layers:
+            result = _layers(runner, nodes)
+        else:
+            result = _together(runner, nodes, expected)
+            _recorded(read, runner, emit)
+        if not (options.bisect or options.layers):
+            result = runner.learned(result)
+    return replace(result, left=guests.left)
 
 
 def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
@@ -162,8 +165,7 @@ class Runner:
     """Carries out the rounds of a search on real guests; the runs of a round are started at the same time."""
 
     request: NcclRequest
-    nodes: Mapping[str, Node]
-    shells: Mapping[str, GuestSsh]
+    guests: BenchmarkGuests
     emit: Emit
     rounds: int = 0
     trials: int = 0
@@ -171,6 +173,11 @@ class Runner:
     last: NcclRun | None = None
     done: list[tuple[int, NcclRun]] = field(default_factory=list)
     """The runs that passed their checks, with their ranks."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by the names of their VMs."""
+        return self.guests.nodes
 
     def learned(self, result: NcclResult) -> NcclResult:
         """Write a baseline of what was measured, where one is wanted; return the result with it."""
@@ -201,9 +208,9 @@ class Runner:
             by_head.setdefault(trial.vms[0], []).append(trial)
 
         def work(shell: GuestSsh) -> list[float | None]:
-            return [self._trial(shell, trial) for trial in by_head[shell.vm]]
+            return [self._trial(trial) for trial in by_head[shell.vm]]
 
-        answers = on_each([self.shells[vm] for vm in by_head], work)
+        answers = self.guests.on_each(by_head, work)
         self.emit(Status(""))
         found: dict[Trial, float | None] = {}
         for vm, own in by_head.items():
@@ -218,17 +225,22 @@ class Runner:
             self.emit(Answer(f"round {self.rounds:>2}  {shown:>13}  {_named(trial)}"))
         return found
 
-    def _trial(self, shell: GuestSsh, trial: Trial) -> float | None:
+    def _trial(self, trial: Trial) -> float | None:
         """Return the median of the runs of a trial; None where one of them was not measured, or is wrong."""
-        found = [self._run(shell, trial) for _ in range(trial.runs)]
+        found = [self._run(trial) for _ in range(trial.runs)]
         known = [value for value in found if value is not None]
         return median(known) if len(known) == len(found) else None
 
-    def _run(self, shell: GuestSsh, trial: Trial) -> float | None:
+    def _run(self, trial: Trial) -> float | None:
         request = self.request
-        argv = command(request.test, trial, self.nodes, self._settings(trial))
+        settings = {**self._settings(trial), MARK: self.guests.run_name}
+        argv = command(request.test, trial, self.nodes, settings, self.guests.agent)
         seen = self._live() if request.options.live and len(trial.vms) == len(self.nodes) else None
-        done = shell.run(argv, timeout=request.options.timeout, most=LARGEST, seen=seen)
+        try:
+            done = self.guests.run(trial.vms, argv, timeout=request.options.timeout, most=LARGEST, seen=seen)
+        except GuestTimedOut as error:
+            self._failed(trial, error.message)
+            return None
         # the log of NCCL goes to the output too, errors of mpirun to the error output
         runs = parse_text([*plain(done.out).splitlines(), *plain(done.err).splitlines()])
         ranks = ranks_of(request.test, trial, self.nodes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from vsphere_ai.app.benchmark_guests import BenchmarkGuests, benchmark_guests
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
 from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
 from vsphere_ai.app.nodes_checked import checked
@@ -22,7 +23,8 @@ from vsphere_ai.benchmarks.perftest import (
     rounds_of_neighbours,
 )
 from vsphere_ai.benchmarks.verdict import Accused, uplink
-from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests
+from vsphere_ai.connect.guest_ssh import Done
+from vsphere_ai.connect.ssh import LARGEST_OUTPUT
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node, Rail
@@ -30,7 +32,6 @@ from vsphere_ai.model.text import plain
 
 TRIES, PAUSE = 10, 0.5
 """How often a client tries to reach its server, which may not listen yet, and the seconds in between."""
-AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,13 @@ class RdmaRequest:
 
 @dataclass(frozen=True)
 class RdmaResult:
-    """What each rail reached with its better neighbour, what is to say of it, and the uplinks that are slow."""
+    """What each rail reached with its better neighbour, what is to say of it, and the uplinks that are slow.
+
+    `left` says what of the run is still on a VM.
+    """
 
     rails: tuple[tuple[RailRate, Check | None, Accused | None], ...]
+    left: tuple[Check, ...] = ()
 
     @property
     def rates(self) -> tuple[RailRate, ...]:
@@ -60,8 +65,8 @@ class RdmaResult:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What is to say of the rails."""
-        return tuple(check for _, check, _ in self.rails if check)
+        """What is to say of the rails, and of what is left."""
+        return (*(check for _, check, _ in self.rails if check), *self.left)
 
     @property
     def found(self) -> tuple[Accused, ...]:
@@ -87,21 +92,16 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
     names = list(dict.fromkeys(_name(rail) for node in nodes for rail in node.rails if rail.rdma_device))
     if len(nodes) < 2 or not names:
         raise UsageError("two VMs with RDMA devices are needed", "name more VMs, or look at their adapters")
-    shells, failed = open_guests(nodes, settings)
-    try:
-        for error in failed.values():
-            raise error
-        measured = {rail: _measure(rail, nodes, shells, request, emit) for rail in names}
-    finally:
-        for shell in shells.values():
-            shell.close()
+    with benchmark_guests("rdma", nodes, settings, emit) as guests:
+        measured = {rail: _measure(rail, nodes, guests, request) for rail in names}
     rates = tuple(
         RailRate(node.vm, rail, measured[rail].get(node.vm), own.speed if (own := _rail(node, rail)) else None)
         for node in nodes
         for rail in names
     )
     of = {node.vm: node for node in nodes}
-    return RdmaResult(tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged_rails(rates)))
+    rails = tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged_rails(rates))
+    return RdmaResult(rails, guests.left)
 
 
 def _accused(rate: RailRate, check: Check | None, node: Node) -> Accused | None:
@@ -117,9 +117,7 @@ def _rail(node: Node, name: str) -> Rail | None:
     return next((rail for rail in node.rails if _name(rail) == name and rail.rdma_device), None)
 
 
-def _measure(
-    name: str, nodes: Sequence[Node], shells: Mapping[str, GuestSsh], request: RdmaRequest, emit: Emit
-) -> dict[str, float]:
+def _measure(name: str, nodes: Sequence[Node], guests: BenchmarkGuests, request: RdmaRequest) -> dict[str, float]:
     """Return what a rail of each VM reached, in Gb/s, with its better neighbour; without those not measured."""
     known = {vm: value for (vm, rail), value in request.known.items() if rail == name}
     found = {node.vm: known[node.vm] for node in nodes if node.vm in known}
@@ -127,21 +125,24 @@ def _measure(
         ends = [(nodes[a], nodes[b]) for a, b in pairs if not {nodes[a].vm, nodes[b].vm} <= known.keys()]
         if not ends:
             continue
-        emit(Status(f"{name}: {len(ends)} pairs"))
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="perftest") as pool:
-            values = list(pool.map(lambda pair: _pair(name, pair, shells, request), ends))
-        emit(Status(""))
-        for (one, other), value in zip(ends, values, strict=True):
+        guests.emit(Status(f"{name}: {len(ends)} pairs"))
+        of = {server.vm: (server, client) for server, client in ends}
+        values = guests.on_each(of, lambda shell: _pair(name, of[shell.vm], guests, request))  # noqa: B023 - used at once
+        guests.emit(Status(""))
+        for vm, (one, other) in of.items():
+            value = values[vm]
+            if isinstance(value, VsphereAiError):
+                value = value.message
             if isinstance(value, str):
-                emit(Remark("rdma.run-failed", f"{name}, {one.vm} and {other.vm}: {value}"))
+                guests.emit(Remark("rdma.run-failed", f"{name}, {one.vm} and {other.vm}: {value}"))
                 continue
-            emit(Answer(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
+            guests.emit(Answer(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
             for vm in {one.vm, other.vm} - known.keys():
                 found[vm] = max(found.get(vm, 0.0), value)
     return found
 
 
-def _pair(name: str, pair: tuple[Node, Node], shells: Mapping[str, GuestSsh], request: RdmaRequest) -> float | str:
+def _pair(name: str, pair: tuple[Node, Node], guests: BenchmarkGuests, request: RdmaRequest) -> float | str:
     """Return what a pair reached in Gb/s, or why it was not measured."""
     server, client = pair
     one, other = _rail(server, name), _rail(client, name)
@@ -151,23 +152,31 @@ def _pair(name: str, pair: tuple[Node, Node], shells: Mapping[str, GuestSsh], re
     def serve() -> None:
         with suppress(VsphereAiError):  # the client says what is wrong
             argv = perftest_command(one, "", request.iterations, request.size)
-            shells[server.vm].run(argv, timeout=request.timeout)
+            guests.run([server.vm], argv, timeout=request.timeout, most=LARGEST_OUTPUT)
 
-    text = ""
+    argv = perftest_command(other, server.address, request.iterations, request.size)
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(serve)
-        for _ in range(TRIES):
-            try:
-                argv = perftest_command(other, server.address, request.iterations, request.size)
-                done = shells[client.vm].run(argv, timeout=request.timeout)
-            except VsphereAiError as error:
-                return error.message
-            runs = parse_perftest(plain(done.out).splitlines())
-            value = runs[-1].bandwidth if runs else None
-            if not done.code and value is not None:
-                return value
-            text = done.shown or f"ib_write_bw ended with {done.code}"
-            if "connect" not in plain(done.err + done.out).lower() or serving.done():
-                return text
-            time.sleep(PAUSE)
+        found = _asked(lambda: guests.run([client.vm], argv, timeout=request.timeout, most=LARGEST_OUTPUT), serving)
+        if isinstance(found, str) and not serving.done():
+            guests.end([server.vm])  # it would wait for its client until its time is over
+    return found
+
+
+def _asked(client: Callable[[], Done], serving: Future[None]) -> float | str:
+    """Run a client until its server listens; return what it reached in Gb/s, or why it was not measured."""
+    text = ""
+    for _ in range(TRIES):
+        try:
+            done = client()
+        except VsphereAiError as error:
+            return error.message
+        runs = parse_perftest(plain(done.out).splitlines())
+        value = runs[-1].bandwidth if runs else None
+        if not done.code and value is not None:
+            return value
+        text = done.shown or f"ib_write_bw ended with {done.code}"
+        if "connect" not in plain(done.err + done.out).lower() or serving.done():
+            return text
+        time.sleep(PAUSE)
     return text

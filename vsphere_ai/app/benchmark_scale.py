@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vsphere_ai.app.benchmark_guests import BenchmarkGuests, prepared
 from vsphere_ai.app.benchmark_history import keep, say_slower, set_of
 from vsphere_ai.app.benchmark_megatron import MegatronOptions, MegatronRequest, train
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, Runner
@@ -75,8 +76,12 @@ def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:
         nodes = checked((nodes, read.states), settings, Wanted(), emit, rule="bench.preflight")
     shells = opened(nodes, settings)
     try:
-        measure = _nccl if options.what == "nccl" else _megatron
-        values, checks = measure(request, nodes, shells, sizes, emit)
+        if options.what == "nccl":
+            with prepared("nccl", nodes, shells, settings, emit) as guests:
+                values, checks = _nccl(request, guests, sizes, emit)
+            checks += guests.left
+        else:
+            values, checks = _megatron(request, nodes, shells, sizes, emit)
     finally:
         close(shells)
     result = _judged(request, nodes, values, checks)
@@ -102,15 +107,15 @@ def _missing(size: int, why: str) -> Check:
 
 
 def _nccl(
-    request: ScaleRequest, nodes: tuple[Node, ...], shells: Mapping[str, GuestSsh], sizes: Sequence[int], emit: Emit
+    request: ScaleRequest, guests: BenchmarkGuests, sizes: Sequence[int], emit: Emit
 ) -> tuple[dict[int, float], list[Check]]:
     """Return the bus bandwidth of each size times its VMs: what all of them move, linear where it stays the same."""
     test = NcclTest(least=ALL_REDUCE.least, most=ALL_REDUCE.most, suffix=request.options.suffix)
     options = NcclOptions(timeout=request.options.timeout)
-    runner = Runner(NcclRequest(request.nodes, test, options), {n.vm: n for n in nodes}, shells, emit)
+    runner = Runner(NcclRequest(request.nodes, test, options), guests, emit)
     values, checks = {}, []
     for size in sizes:
-        trial = Trial(tuple(node.vm for node in nodes[:size]))
+        trial = Trial(tuple(guests.nodes)[:size])
         found = [v for _ in range(request.options.runs) if (v := runner.round([trial])[trial]) is not None]
         if found:
             values[size] = max(found) * size

@@ -9,8 +9,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.benchmark_guests import BenchmarkGuests, benchmark_guests, prepared
 from vsphere_ai.app.benchmark_nccl import NcclRequest, Runner
 from vsphere_ai.app.events import Answer, Emit, Event, Remark, Status
+from vsphere_ai.app.launch_control import close
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests
 from vsphere_ai.errors import StepFailed, VsphereAiError
@@ -51,14 +53,8 @@ class Trials:
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """Measure trials now; an error where a guest cannot be reached."""
-        nodes = self._of(trials)
-        shells, failed = open_guests(nodes, self._settings)
-        try:
-            for error in failed.values():
-                raise error
-            return self._run(trials, shells, self._emit)
-        finally:
-            _close(shells)
+        with benchmark_guests("crossover", self._of(trials), self._settings, self._emit, meshed=True) as guests:
+            return self._run(trials, guests)
 
     def measure_when_up(self, trials: Sequence[Trial], booting: Booting) -> dict[Trial, float | None]:
         """Measure trials once their guests answer; what is not measured is None. `Withdrawn` when stopped."""
@@ -69,29 +65,31 @@ class Trials:
             elif isinstance(event, Remark):
                 self._emit(event)
 
-        shells = self._opened(self._of(trials), booting)
+        nodes = self._of(trials)
+        shells = self._opened(nodes, booting)
         done: Future[dict[Trial, float | None]] = Future()
 
-        def work() -> None:
+        def work(guests: BenchmarkGuests) -> None:
             try:
-                done.set_result(self._run(trials, shells, emit))
+                done.set_result(self._run(trials, guests))
             except BaseException as error:
                 done.set_exception(error)
 
-        threading.Thread(target=work, daemon=True, name="crossover").start()
         try:
-            while not done.done():
-                if booting.stop.event.wait(LOOK):
-                    raise Withdrawn
-            return done.result()
+            with prepared("crossover", nodes, shells, self._settings, emit) as guests:
+                threading.Thread(target=work, args=(guests,), daemon=True, name="crossover").start()
+                while not done.done():
+                    if booting.stop.event.wait(LOOK):
+                        raise Withdrawn
+                return done.result()
         finally:
-            _close(shells)
+            close(shells)
 
     def _of(self, trials: Sequence[Trial]) -> list[Node]:
         return [self._nodes[vm] for vm in dict.fromkeys(vm for trial in trials for vm in trial.vms)]
 
-    def _run(self, trials: Sequence[Trial], shells: Mapping[str, GuestSsh], emit: Emit) -> dict[Trial, float | None]:
-        runner = Runner(self._request, self._nodes, shells, emit)
+    def _run(self, trials: Sequence[Trial], guests: BenchmarkGuests) -> dict[Trial, float | None]:
+        runner = Runner(self._request, guests, guests.emit)
         found: dict[Trial, float | None] = {}
         for trial in trials:  # one after the other: the pairs may share links
             found |= runner.round([trial])
@@ -116,12 +114,12 @@ class Trials:
             waited, names = time.monotonic() - started, ", ".join(sorted(why))
             booting.say(f"waiting for the guest of {names}, {waited:.0f} s")
             if waited > booting.within:
-                _close(shells)
+                close(shells)
                 first = min(why)
                 text = f"the guest of {first} did not answer within {booting.within:.0f} s: {why[first]}"
                 raise StepFailed(text, "look at its console", rule="crossover.guest")
             if booting.stop.event.wait(AGAIN):
-                _close(shells)
+                close(shells)
                 raise Withdrawn
 
 
@@ -130,8 +128,3 @@ def _why_not_ready(shell: GuestSsh) -> str:
         return "" if shell.run(GPUS, timeout=60.0).code == 0 else "nvidia-smi finds no GPU in it"
     except VsphereAiError as error:
         return error.message
-
-
-def _close(shells: Mapping[str, GuestSsh]) -> None:
-    for shell in shells.values():
-        shell.close()

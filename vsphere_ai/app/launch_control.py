@@ -14,12 +14,12 @@ from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh, on_each,
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
-from vsphere_ai.training.launch import RUNS, Launch, NodeLaunch, Process
+from vsphere_ai.training.launch import RUNS, Launch, NodeFile, NodeLaunch, Process
 from vsphere_ai.training.run import NodeRun
 
 T = TypeVar("T")
-_ASK = 60.0
-"""Seconds that a question to a node may take."""
+_ASK, _GRACE = 60.0, 3.0
+"""Seconds that a question to a node may take; that benchmarks have after each signal."""
 MOST_LOG = 256 * 1024
 """Bytes of the ends of logs that are read of a node."""
 MOST_RAS, RAS_WITHIN = 8 << 20, 20.0
@@ -84,11 +84,15 @@ def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str,
     for number, each in enumerate(made.nodes):
         spec = {**shared, "node": number, "processes": orders[number], "resumed": again[number] if again else None}
         files = (*each.files, *(mesh.files if mesh and number == 0 else ()))
-        spec["files"] = [{"name": f.name, "text": f.text, "executable": f.executable} for f in files]
+        spec["files"] = _files(files)
         if number == 0:
             spec |= {"every": _without_commands(orders), "every_resumed": _without_commands(again or ())}
         found[each.node.vm] = spec
     return found
+
+
+def _files(files: Sequence[NodeFile]) -> list[JsonValue]:
+    return [{"name": f.name, "text": f.text, "executable": f.executable} for f in files]
 
 
 def _processes(each: NodeLaunch, job: TrainingJob, number: int) -> list[JsonValue]:
@@ -125,6 +129,26 @@ def stop(shell: GuestSsh, run: str, job: TrainingJob) -> NodeRun:
     within = job.grace + 30
     spec: dict[str, JsonValue] = {"runs": RUNS, "run": run, "within": within}
     return _ask(shell, "stop", spec, TypeAdapter(NodeRun), within + _ASK)
+
+
+def prepare(shell: GuestSsh, run: str, mesh: Mesh | None) -> None:
+    """Make the folder of a run that has no supervisor, and let its key log in there; `clear` takes both away."""
+    spec: dict[str, JsonValue] = {"run": run, "folder": f"{RUNS}/{run}", "files": _files(mesh.files if mesh else ())}
+    spec["authorized"] = mesh.line if mesh else None
+    done = shell.run(ARGV, stdin=program("supervisor", "prepare", spec), timeout=_ASK)
+    if done.code:
+        help = "look at the guest: is there a python3 of version 3.8 or later?"
+        raise StepFailed(f"{shell.vm}: the run cannot be prepared: {done.shown}", help, rule="launch.start")
+
+
+def end(shell: GuestSsh, run: str) -> NodeRun:
+    """End the processes of a run that has no supervisor, and return how it stands then."""
+    return _ask(shell, "end", {"runs": RUNS, "run": run, "grace": _GRACE}, TypeAdapter(NodeRun))
+
+
+def clear(shell: GuestSsh, run: str) -> NodeRun:
+    """End what a run without a supervisor left on a node, and remove its folder and its key there."""
+    return _ask(shell, "clear", {"runs": RUNS, "run": run, "grace": _GRACE}, TypeAdapter(NodeRun))
 
 
 def logs(shell: GuestSsh, run: str, most: int = MOST_LOG) -> dict[str, str]:

@@ -1,15 +1,19 @@
-"""Mesh of one run: a key with which rank 0's node logs in to the other nodes, and that is removed after the run."""
+"""Mesh of one run: a key with which rank 0's node, or each, logs in to the others, and that is removed after it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.app.launch_node.processes import MARK
 from vsphere_ai.connect.guest_ssh import GuestSettings
 from vsphere_ai.errors import Denied
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.launch import RUNS, NodeFile
 from vsphere_ai.training.launchers.mpi import CONFIG_FILE, KEY_FILE, KNOWN_HOSTS_FILE
+
+_MARKED = rf"exec env {MARK}=%s \"$SHELL\" -c \"$SSH_ORIGINAL_COMMAND\""
+"""What runs a command with the name of the run in its environment, which daemons of MPI hand on."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,11 @@ class Mesh:
     line: str
 
 
-def make_mesh(run: str, nodes: Sequence[Node], settings: GuestSettings) -> Mesh:
+def make_mesh(run: str, nodes: Sequence[Node], settings: GuestSettings, heads: Sequence[Node] = ()) -> Mesh:
     """Make a key for a run. `Denied` where the host key of a node is not among those that the inventory's file knows.
 
-    The line allows commands only (`restrict`), and only from the address of rank 0's node.
+    The line allows commands only (`restrict`), and only from the addresses of the `heads`, else of rank 0's node. What
+    is started through it carries the name of the run.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -36,7 +41,8 @@ def make_mesh(run: str, nodes: Sequence[Node], settings: GuestSettings) -> Mesh:
         NodeFile(KNOWN_HOSTS_FILE, _known_hosts(nodes, settings)),
         NodeFile(CONFIG_FILE, _config(run, nodes, settings)),
     )
-    return Mesh(files, f'restrict,from="{nodes[0].address}" {public} vsphere-ai:{run}')
+    addresses = ",".join(node.address for node in heads or nodes[:1])
+    return Mesh(files, f'restrict,from="{addresses}",command="{_MARKED % run}" {public} vsphere-ai:{run}')
 
 
 def _known_hosts(nodes: Sequence[Node], settings: GuestSettings) -> str:

@@ -74,16 +74,24 @@ def ranks_of(test: NcclTest, trial: Trial, nodes: Mapping[str, Node]) -> int:
     return processes(test, trial, nodes) * len(trial.vms)
 
 
-def command(test: NcclTest, trial: Trial, nodes: Mapping[str, Node], settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the argv of a trial, for the first of its VMs; `settings` are variables for NCCL."""
+def command(
+    test: NcclTest, trial: Trial, nodes: Mapping[str, Node], settings: Mapping[str, str], agent: str = ""
+) -> tuple[str, ...]:
+    """Return the argv of a trial, for the first of its VMs; `settings` are variables for NCCL.
+
+    `agent` is the command with which mpirun logs in to the other VMs, empty: ssh as the guest has it.
+    """
     each = processes(test, trial, nodes)
     hosts = ",".join(f"{nodes[vm].address}:{each}" for vm in trial.vms)
     variables = {"NCCL_DEBUG": "INFO", **settings, **_restricted(trial, nodes)}
     argv = ["mpirun", "-np", str(each * len(trial.vms)), "-H", hosts, "--map-by", f"ppr:{each}:node"]
     argv += ["--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "plm_rsh_no_tree_spawn", "1"]
     control = {nodes[vm].interface for vm in trial.vms}
-    if len(control) == 1 and (name := control.pop()):
+    own = next(iter(control)) if len(control) == 1 else ""
+    if name := own or ",".join(f"{nodes[vm].address}/32" for vm in trial.vms if ":" not in nodes[vm].address):
         argv += ["--mca", "btl_tcp_if_include", name, "--mca", "oob_tcp_if_include", name]
+    if agent and len(trial.vms) > 1:
+        argv += ["--mca", "plm_rsh_agent", agent]
     for variable, value in variables.items():
         argv += ["-x", f"{variable}={value}"]
     argv += ["-x", "LD_LIBRARY_PATH", test.program, "-b", test.least, "-e", test.most, "-f", str(test.factor)]

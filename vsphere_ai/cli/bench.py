@@ -140,7 +140,7 @@ def _show_nccl(result: NcclResult, form: str) -> None:
                 runs=parsed,
                 pairs=pairs,
                 layers=layers,
-                failures=result.failures,
+                failures=(*result.failures, *result.left),
                 **found,
             )
         )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 
-from vsphere_ai.app.launch_node.processes import Message, kill, leave, marked, nvidia
+from vsphere_ai.app.launch_node.processes import Message, kill, leave, marked, nvidia, write
+
+GRACE = 10.0
+"""Seconds that processes have after each signal."""
 
 
 def read(path: str, most: int = 1 << 20) -> str:
@@ -74,15 +78,36 @@ def stop(spec: Message) -> Message:
     until = time.monotonic() + spec["within"]
     while supervisor_of(state := status(spec)) and time.monotonic() < until:
         time.sleep(0.2)
+    found = end(spec, state)
+    leave(spec["run"], f"{spec['runs']}/{spec['run']}")
+    return found
+
+
+def clear(spec: Message) -> Message:
+    """End a benchmark that has no supervisor, and remove its folder and its key; return how it stands then."""
+    leave(spec["run"], f"{spec['runs']}/{spec['run']}")
+    found = end(spec)
+    shutil.rmtree(f"{spec['runs']}/{spec['run']}", ignore_errors=True)
+    return found
+
+
+def end(spec: Message, state: Message | None = None) -> Message:
+    """End the processes that carry the name of a run; return how it stands then.
+
+    Those of a run without a supervisor are kept in its folder: a GPU may list one that has ended, also later.
+    """
+    alone, state = state is None, state or status(spec)
     ours = set(state["pids"])
     seen = ours | set(state.get("left", ()))
+    folder = f"{spec['runs']}/{spec['run']}"
+    if alone and os.path.isdir(folder):
+        write(f"{folder}/state.json", json.dumps({"state": "unknown", "left": sorted(seen)}))
     for number in (signal.SIGTERM, signal.SIGKILL):
         kill(ours, number)
-        until = time.monotonic() + 10
+        until = time.monotonic() + spec.get("grace", GRACE)
         while ours and time.monotonic() < until:
             time.sleep(0.1)
             ours = marked(spec["run"])
-    leave(spec["run"], f"{spec['runs']}/{spec['run']}")
     listed = nvidia("--query-compute-apps=pid") if seen else []
     left = sorted(ours | (set(listed or ()) & seen))
     return {**status(spec), "left": left, "unsure": listed is None or (not seen and state.get("unsure", False))}

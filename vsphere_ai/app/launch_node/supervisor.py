@@ -292,14 +292,19 @@ def supervise(spec: Message, server: socket.socket | None) -> None:
         leave(spec["run"], spec["folder"])
 
 
-def start(spec: Message) -> None:
-    """Make the run directory, and go on in the background; what goes wrong before that is said at once."""
+def prepare(spec: Message) -> None:
+    """Make the run directory with its files, and let the key of the run log in."""
     own_folder(os.path.dirname(spec["folder"]))
     own_folder(spec["folder"], new=True)
     for each in spec["files"]:
         write(f"{spec['folder']}/{each['name']}", each["text"], 0o700 if each["executable"] else 0o600)
     if spec["authorized"]:
         authorize(spec["run"], spec["authorized"])
+
+
+def start(spec: Message) -> None:
+    """Make the run directory, and go on in the background; what goes wrong before that is said at once."""
+    prepare(spec)
     server = None
     if spec["node"] == 0:
         address, port = spec["head"]

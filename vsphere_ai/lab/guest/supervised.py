@@ -73,7 +73,7 @@ class Supervised:
         """Return the processes of a node that are there; after the end, those that a defect keeps."""
         count = len(dict(self.codes(self.number(machine))))
         if self.outcome():
-            count = 1 if machine.defects.first("process-left", vm=machine.name) else 0
+            count = int(_is_left(machine))
         return [FIRST_PID + n for n in range(count)]
 
     def number(self, machine: Machine) -> int:
@@ -94,6 +94,10 @@ class Supervised:
                 yield name, each.code if ended else -15 if outcome else None
 
 
+def _is_left(machine: Machine) -> bool:
+    return machine.defects.first("process-left", vm=machine.name) is not None
+
+
 def _known(argv: Sequence[str]) -> tuple[str, int] | None:
     """Return the program of a command that is known, and the place of its word."""
     found = ((n, at) for n in PROGRAMS for at, word in enumerate(argv) if word.endswith(f"/{n}"))
@@ -110,6 +114,11 @@ def answer(machine: Machine, function: str, spec: Mapping[str, Any], find: Find)
     """Answer a function of a supervisor, or of what asks about a run; other programs than those known are not run."""
     if function == "start" and all(_known(each["argv"]) for each in spec["processes"]):
         return _started(machine, spec, find)
+    if function == "prepare":
+        machine.files.update({f"{spec['folder']}/{each['name']}": each["text"] for each in spec["files"]})
+        return Result()
+    if function in ("end", "clear"):
+        return Result(0, json.dumps({"left": [FIRST_PID] if _is_left(machine) else []}) + "\n")
     answers = {"status": _status, "logs": _logs, "stop": _stop}
     if function not in answers or spec["run"] not in machine.runs:
         return Result(1, "", "the guests of the lab run no processes of a job\n")
