@@ -112,8 +112,8 @@ def _options() -> type[NcclOptions]:
 def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
     """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
 
-    The guests need Open MPI and nccl-tests, and SSH from the first VM to the others. Exits 1 when something is slow,
-    wrong, or was not measured.
+    The guests need Open MPI, nccl-tests and Python. Exits 1 when something is slow, wrong, not
+    measured, or left.
     """
     from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
 
