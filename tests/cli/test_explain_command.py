@@ -179,6 +179,9 @@ def test_without_a_name_it_lists_groups_in_80_columns_and_names_for_completion(k
     assert {(g, n) for g, names in listed.items() for n in names} - {("topic", n) for n in listed["topic"]} == {
         key for key in known if key[0] not in hidden
     }
+    assert not [key for key in listed["key"] if " " in key.partition(".")[0]], "comments in examples are no headings"
+    checks = text.partition("\nchecks (")[2].partition("\n\n")[0].partition("):")[0].partition("\n")[2]
+    assert len(found := [each.strip() for each in checks.split(",")]) == len(set(found))
     words = command.get_command(click.Context(command), "explain").params[0]
     found = {c.value for c in words.shell_complete(click.Context(command), "vm.rd")}
     assert found == {"vm.rdma-path"}

@@ -1,5 +1,6 @@
 """The certificate as text, Markdown, CTRF and JUnit: every measurement is there, and what is missing has failed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree as Xml
 
@@ -80,3 +81,6 @@ def test_changes_name_the_tests_to_take_again():
     assert "host:esx01  build: 17867351 → not there" in shown
     assert "1 of 3 tests" in shown
     assert "holds" in text.changes_text(MADE, (), [])
+    passed = replace(MADE, gates=tuple(g for g in MADE.gates if g.status in ("pass", "warn")))
+    assert "Not passed" in text.changes_text(MADE, (), [])
+    assert "Not passed" not in text.changes_text(passed, (), [])

@@ -47,7 +47,9 @@ def changes_text(
 ) -> str:
     """Return which facts of a certificate changed, and which tests of which gates have to be taken again."""
     if not changes:
-        return f"The certificate holds: {_facts(certificate)} are as certified."
+        bad = ", ".join(f"{safe(g.name)} ({g.status})" for g in certificate.gates if CTRF[g.status] != "passed")
+        holds = f"The certificate holds: {_facts(certificate)} are as certified."
+        return f"{holds}\nNot passed: {bad}" if bad else holds
     lines = [f"The certificate does not hold any more: {counted(len(changes), 'fact')} changed."]
     for change in changes:
         before, after = (safe(v) if v is not None else "not there" for v in (change.before, change.after))

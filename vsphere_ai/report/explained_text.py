@@ -89,6 +89,7 @@ def _listing(found: Sequence[Listed], topics: Iterable[str]) -> Iterator[str]:
         names = [*(topics if group == "topic" else ()), *(e.name for e in found if e.group == group)]
         if not names:
             continue
+        names = list(dict.fromkeys(names))
         yield from ("", f"{group}s ({len(names)})")
         if group in BY_PREFIX:
             firsts = Counter(name.partition(".")[0] for name in names)

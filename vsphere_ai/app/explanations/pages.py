@@ -16,6 +16,7 @@ _NAMES = re.compile(r"`[^`]+`(?:(?:, | or )`[^`]+`)*(?: \([a-z ]+\))?")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _HEADING = re.compile(r"#+ (.+)")
 _CODE = re.compile(r"^```(\w+)(?: [^\n]*)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _GROUPS: Mapping[str, Group] = {
     "rule": "rule", "id": "rule", "check": "check", "key": "key", "variable": "variable", "kind": "lab defect",
 }  # fmt: skip
@@ -65,7 +66,7 @@ def rows(name: str) -> tuple[Row, ...]:
     found: list[Row] = []
     heading = ""
     head: tuple[str, ...] = ()
-    for line in page(name).splitlines():
+    for line in _FENCE.sub("", page(name)).splitlines():
         if title := _HEADING.fullmatch(line):
             heading = title[1]
         if not line.startswith("|"):
