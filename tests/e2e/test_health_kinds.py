@@ -16,6 +16,7 @@ OTHER_SUITES = {
     "gpu-slow": "bench nccl", "pair-slow": "bench nccl", "nvlink-slow": "bench nccl", "gpu-busy": "pre-flight",
     "clock": "pre-flight", "path-mtu": "pre-flight", "port-taken": "pre-flight", "unreachable": "pre-flight",
     "port-rejected": "pre-flight", "file-missing": "pre-flight", "file-differs": "pre-flight",
+    "pace": "bench megatron", "loss-nan": "bench megatron", "process-left": "bench megatron", "wrong-bit": "bench burn",
     "setting": "place", "hot-add": "place", "ats-off": "place", "wrong-function": "place",
 }  # fmt: skip
 """Defects that are not found by health, or whose test is another one: what finds them."""
