@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+import yaml
 from support.raising import refused
 from support.training_guests import ALL_REDUCE, gone, guests, processes_of, supervisors  # noqa: F401
 
@@ -83,6 +84,34 @@ def test_four_processes_on_two_nodes_have_the_right_sum(two, start):
     for vm, names in (("trn-01", RANKS[:2]), ("trn-02", RANKS[2:])):
         folder = two.folder_of(vm) / job.run
         assert {p.stem: p.read_text() for p in folder.glob("*.exit")} == dict.fromkeys(names, "0\n")
+    assert gone(job.run)
+
+
+@pytest.mark.parametrize(
+    ("start", "broken", "begun"),
+    [
+        ("head_first", "trn-01", []),
+        ("head_first", "trn-02", ["trn-01"]),
+        ("head_last", "trn-01", ["trn-02"]),
+        ("head_last", "trn-02", []),
+    ],
+)
+def test_nodes_that_come_later_start_once_the_first_ones_have(two, start, broken, begun):
+    """The program is missing on one node: what comes after that node is never started, what comes before it was."""
+    works = ({"trn-01", "trn-02"} - {broken}).pop()
+    program = two.folder / works / "bin" / "own-program"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    job = Jobs(two, start=start, command=["own-program"], processes_per_node=1)
+    document = yaml.safe_load(job.path.read_text())
+    del document["script"]
+    job.path.write_text(yaml.safe_dump(document))
+    found = job.start().wait()
+    assert found.head.outcome == "failed"
+    assert "own-program" in found.head.reason
+    assert [
+        vm for vm in two.servers if vm != broken and list((two.folder_of(vm) / job.run).glob("rank-*.log"))
+    ] == begun
     assert gone(job.run)
 
 
