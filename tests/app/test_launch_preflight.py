@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from app.test_launch_run import Jobs
+from support.guest_sshd import keygen
 from support.training_guests import ALL_REDUCE, gone, networked  # noqa: F401
 
 from vsphere_ai.app.launch_job import LaunchRequest
@@ -85,6 +86,29 @@ def test_scripts_that_differ_and_programs_that_are_missing(two):
     assert ["there is no /opt/nope/bin/python" in line or "/no/where is not there" in line for line in lines] == [
         True
     ] * 4
+
+
+SSH = """#!/bin/sh
+exec /usr/bin/ssh -p 2222 -i {key} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \\
+  -o UserKnownHostsFile=/dev/null "$@"
+"""
+
+
+def test_a_launcher_over_ssh_needs_logins_from_the_first_node(two):
+    job = Jobs(two, ALL_REDUCE, "mpi")
+    (line,) = refusals(job)
+    assert line.startswith("trn-02: trn-01, which starts the processes, cannot log in: ssh: connect to host")
+    path = two.folder / "trn-01" / "bin" / "ssh"
+    for key, right in (("other", False), ("id", True)):
+        if not right:
+            keygen(two.folder / key)
+        path.write_text(SSH.format(key=two.folder / key))
+        path.chmod(0o755)
+        if right:
+            assert checked(job).wait().is_over
+            assert gone(job.run)
+        else:
+            assert "Permission denied" in refusals(job)[0]
 
 
 FLOOD = "#!/bin/sh\nexec head -c 1100000000 /dev/zero\n"

@@ -17,6 +17,7 @@ OTHER_SUITES = {
     "clock": "pre-flight", "path-mtu": "pre-flight", "port-taken": "pre-flight", "unreachable": "pre-flight",
     "port-rejected": "pre-flight", "file-missing": "pre-flight", "file-differs": "pre-flight",
     "pace": "bench megatron", "loss-nan": "bench megatron", "process-left": "bench megatron", "wrong-bit": "bench burn",
+    "login-refused": "pre-flight",
     "setting": "place", "hot-add": "place", "ats-off": "place", "wrong-function": "place",
 }  # fmt: skip
 """Defects that are not found by health, or whose test is another one: what finds them."""

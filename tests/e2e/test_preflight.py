@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.vm_sets import FARM, FULL, INVENTORY
 
@@ -94,6 +96,19 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
         (found,) = farm().findings
         assert (found.check, found.vm, found.host) == ("port-reach", "train-01", hosts["train-01"])
         assert f"on port {port}: connection refused" in found.message
+    by_ssh = replace(WANTED, logins="own")
+    farm.lab.set_defects()
+    assert farm(by_ssh).findings == farm(replace(WANTED, logins="mesh")).findings == ()
+    farm.lab.set_defects({"kind": "login-refused", "vm": VM})
+    assert [(f.check, f.vm, f.host) for f in farm(by_ssh).findings] == [("ssh-between", VM, hosts[VM])]
+    assert farm(replace(WANTED, logins="mesh")).findings == ()
+    farm.lab.set_defects({"kind": "login-refused"})
+    assert [(f.check, f.vm) for f in farm(by_ssh).findings] == [("ssh-between", "train-01")]
+    farm.lab.set_defects({"kind": "port-rejected", "vm": VM, "port": 22})
+    for logins in ("own", "mesh"):
+        assert [(f.check, f.vm) for f in farm(replace(WANTED, logins=logins)).findings] == [("ssh-between", VM)]
+    farm.lab.set_defects({"kind": "unreachable", "vm": VM, "other": "train-01"})
+    assert [(f.check, f.vm) for f in farm(by_ssh).findings] == [("port-reach", VM)]
     farm.lab.set_defects()
     missing = farm(Wanted(shared=("/no/such",)))
     assert {(f.check, f.vm) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
@@ -101,8 +116,6 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
 
 
 def fast(asked):
-    from dataclasses import replace
-
     return replace(asked, timeout=1.5)
 
 

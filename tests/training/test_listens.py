@@ -36,7 +36,7 @@ def test_ports_on_which_a_job_listens(mode, count, options, listens):
     [
         ("torchrun", {"python3", "torchrun"}, {"python3", "torchrun"}),
         ("env", {"python3"}, {"python3"}),
-        ("mpi", {"python3", "mpirun"}, {"python3"}),
+        ("mpi", {"python3", "mpirun", "ssh"}, {"python3"}),
         ("deepspeed", {"python3", "deepspeed"}, {"python3", "deepspeed"}),
     ],
 )

@@ -64,6 +64,7 @@ def _wanted(made: Launch) -> Wanted:
         programs_of(made),
         job.python,
         gpus=any(each.node.gpus for each in made.nodes),
+        logins="" if not made.has_logins else "mesh" if made.needs_mesh else "own",
     )
 
 

@@ -28,6 +28,8 @@ BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers
 GPU_QUESTIONS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)
 RDMA = (answers.LINKS, answers.SYSFS)
 CLOCK = ("date", "+%s.%N")
+LOGIN = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "UpdateHostKeys=no", "-o", "LogLevel=ERROR")
+"""How one guest logs in to another, as a launcher does; no question is asked, and no file changed."""
 _WAIT = 5.0
 """Seconds in which a port or a ping has to answer."""
 _LISTEN = 60.0
@@ -93,6 +95,8 @@ def preflight(
         paths = _paths(alive, seen, shells)
         if wanted.listens:
             _try_ports(nodes, {node.vm: shells[node.vm] for node in alive}, wanted.listens, seen)
+        if wanted.logins and alive[1:] and alive[0].vm == nodes[0].vm:
+            _try_logins(alive, shells[alive[0].vm], settings.port if wanted.logins == "mesh" else 0, seen)
     finally:
         for shell in shells.values():
             shell.close()
@@ -233,6 +237,19 @@ def _connected(shell: GuestSsh, to: Sequence[tuple[str, int]], *, end: bool = Fa
     if isinstance(found, str):
         return {(address, port): found for address, port in to}
     return {(address, port): found.get(json.dumps([address, port]), "no answer") for address, port in to}
+
+
+def _try_logins(nodes: Sequence[Node], head: GuestSsh, port: int, seen: dict[str, Seen]) -> None:
+    """Log in from rank 0's node to the others; with a port, for a key that comes with the run, only connect to it."""
+    others = [node.address for node in nodes[1:]]
+    if port:
+        reached = _connected(head, [(address, port) for address in others])
+        found = {address: f"port {port}: {why}" if why else "" for (address, _), why in reached.items()}
+    else:
+        spec: dict[str, JsonValue] = {"to": [*others], "command": list(LOGIN), "timeout": _WAIT + 1}
+        answer = _probe(head, "logins", spec, TypeAdapter(dict[str, str]))
+        found = dict.fromkeys(others, answer) if isinstance(answer, str) else answer
+    seen[head.vm] = replace(seen[head.vm], logins=found)
 
 
 def _number(text: str) -> float | None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Literal
 
 from vsphere_ai.health.answers import SMI, GuestFacts, link_of
 from vsphere_ai.health.finding import Finding
@@ -34,7 +35,7 @@ class Wanted:
     `listens` are numbers of nodes, each with a port on which the job will listen there. `shared` are folders that
     every node has to have, `scripts` files that have to be the same on all. `programs` are those that a VM has to
     have, by its name; `python` is the job's. `packages` are Python packages that have to be the same everywhere, and
-    there.
+    there. `logins`: rank 0's node logs in to the others, with `own` keys or with those of the run, `mesh`.
     """
 
     processes: int = 0
@@ -45,6 +46,7 @@ class Wanted:
     python: str = "python3"
     packages: tuple[str, ...] = ()
     gpus: bool = True
+    logins: Literal["", "own", "mesh"] = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Seen:
     `offset` is how many seconds its clock is ahead of this machine's, `uncertain` by how much that may be wrong.
     `taken` are ports of this node that cannot be had, and why; `reaches` says of addresses and ports of nodes whether
     they answer: empty, or why not. `missing` are shared folders that are not there, `lacks` programs; `scripts` are
-    the SHA-256 of files, or why there is none.
+    the SHA-256 of files, or why there is none. `logins` says of addresses of nodes whether
+    it can log in there: empty, or why not.
     """
 
     power: str = "poweredOn"
@@ -80,6 +83,7 @@ class Seen:
     missing: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     scripts: Mapping[str, str] = field(default_factory=dict)
+    logins: Mapping[str, str] = field(default_factory=dict)
 
 
 def preflight_findings(
@@ -99,6 +103,9 @@ def preflight_findings(
     found += _paths(nodes, [p for p in paths if not {p.source, p.target} & (named | out)])
     cut = {f.vm for f in found if f.check == "addresses"} | out
     found += _ports(nodes, [n for n in alive if n.vm not in cut], seen, wanted.listens)
+    cut |= {f.vm for f in found if f.check == "port-reach"}
+    if nodes and nodes[0].vm not in cut and not seen[nodes[0].vm].lacks:
+        found += _logins(nodes[0], [n for n in alive[1:] if n.vm not in cut], seen, wanted)
     return tuple(found)
 
 
@@ -312,3 +319,18 @@ def _unreached(
             message = f"it does not reach {target} ({other.address}) on port {ports}: {why}"
             node = by_vm[source] if source == vm else node
         yield _fail("port-reach", node, message, "look at firewalls and routes of the two guests")
+
+
+def _logins(head: Node, others: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
+    """Yield nodes to which rank 0's node cannot log in; where it is none of several, rank 0's node."""
+    wrong = {n.vm: (n, why) for n in others if (why := seen[head.vm].logins.get(n.address, ""))}
+    remedy = (
+        f"add the key of {head.vm} to authorized_keys and its host key to known_hosts, or set mpi: {{ssh_mesh: true}}"
+    )
+    if wanted.logins == "mesh":
+        remedy = "look at sshd and the firewalls of the two guests"
+    if len(wrong) == len(others) > 1:
+        yield _fail("ssh-between", head, f"it cannot log in to any other node: {next(iter(wrong.values()))[1]}", remedy)
+        return
+    for node, why in wrong.values():
+        yield _fail("ssh-between", node, f"{head.vm}, which starts the processes, cannot log in: {why}", remedy)

@@ -73,12 +73,19 @@ class Launch:
     fewest: int | None = None
     """Nodes with which it goes on when others are lost; None: it needs all."""
 
+    @property
+    def has_logins(self) -> bool:
+        """Whether what runs on rank 0's node starts the processes of the others, over SSH."""
+        return len(self.nodes) > 1 and not any(each.processes for each in self.nodes[1:])
+
 
 def programs_of(launch: Launch) -> dict[str, tuple[str, ...]]:
     """Return the programs that a node has to have, by VM: those that start its processes, and the job's Python."""
-    own = launch.job.python
+    own, ssh = launch.job.python, ("ssh",) if launch.has_logins else ()
     return {
-        each.node.vm: tuple(dict.fromkeys((own, *(process.argv[0] for process in each.processes))))
+        each.node.vm: tuple(
+            dict.fromkeys((own, *(process.argv[0] for process in each.processes), *(ssh if each.processes else ())))
+        )
         for each in launch.nodes
     }
 

@@ -7,6 +7,7 @@ import os
 import selectors
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from vsphere_ai.app.launch_node.watching import checksum
 
 Message = dict[str, Any]
+AT_ONCE = 64
+"""Logins that are tried at the same time."""
 ENDS = b"vsphere-ai: end\n"
 """What ends a port that listens."""
 
@@ -87,4 +90,29 @@ def connect(spec: Message) -> Message:
             found[json.dumps([address, port])] = "no answer"
         except OSError as fault:
             found[json.dumps([address, port])] = str(fault.strerror).lower()
+    return found
+
+
+def logins(spec: Message) -> Message:
+    """Return by address whether this node can log in there with a command: empty, or why not."""
+    found = {}
+    for at in range(0, len(spec["to"]), AT_ONCE):
+        tried = {}
+        for address in spec["to"][at : at + AT_ONCE]:
+            argv = [*spec["command"], address, "true"]
+            try:
+                tried[address] = subprocess.Popen(  # noqa: S603 - a fixed list and an address
+                    argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                )
+            except OSError as fault:
+                found[address] = f"{argv[0]}: {str(fault.strerror).lower()}"
+        for address, process in tried.items():
+            try:
+                said = process.communicate(timeout=spec["timeout"])[1].decode("utf-8", "replace").split("\n")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                said = ["no answer"]
+            words = [line.strip() for line in said if line.strip()] or [f"ssh ends with {process.returncode}"]
+            found[address] = words[-1][:200] if process.returncode else ""
     return found

@@ -43,6 +43,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "flood": ("vm", "command"),
     "port-taken": ("vm", "port"),
     "port-rejected": ("vm", "port"),
+    "login-refused": ("vm",),
     "file-missing": ("vm", "path"),
     "file-differs": ("vm", "path"),
     "pace": ("host", "vm", "factor", "vms"),

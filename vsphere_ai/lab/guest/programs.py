@@ -32,6 +32,8 @@ def main(machine: Machine, text: str, find: Find) -> Result:
             found = {"faults": {port: "address already in use" for port in spec["ports"] if port in taken(machine)}}
         case "probing", "connect":
             found = {json.dumps(each): _reached(machine, find(each[0]), each[1]) for each in spec["to"]}
+        case "probing", "logins":
+            found = {address: _logged_in(machine, find(address)) for address in spec["to"]}
         case _:
             return supervised.answer(machine, call[2], spec, find)
     return Result(0, json.dumps(found) + "\n")
@@ -74,3 +76,11 @@ def _reached(machine: Machine, peer: Machine | None, port: int) -> str:
         return "no answer"
     rejected = (round(d.number("port", port)) for d in peer.defects.of("port-rejected", vm=peer.name))
     return "connection refused" if port in rejected else ""
+
+
+def _logged_in(machine: Machine, peer: Machine | None) -> str:
+    """Return why another guest does not let this one log in; empty where it does."""
+    if why := _reached(machine, peer, 22):
+        return f"ssh: {why}"
+    refused = peer is not None and peer.defects.first("login-refused", vm=peer.name)
+    return "Permission denied (publickey)." if refused else ""
