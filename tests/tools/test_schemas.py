@@ -14,6 +14,8 @@ from language.test_fuzz_mistakes import INVENTORY, MISTAKES, PLAYBOOK
 from language.test_mutations import INVENTORIES, PLAYBOOKS, QUICK, mutated
 
 from tools.docgen.schemas.__main__ import SCHEMAS, text_of
+from vsphere_ai.app.health import load_profile
+from vsphere_ai.app.launch_job import load_job
 from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.language.document import Faults, load
 from vsphere_ai.language.inventory import load_inventory
@@ -43,7 +45,13 @@ def validator(name):
     return jsonschema.Draft7Validator(json.loads((FOLDER / f"{name}.schema.json").read_text("utf-8")))
 
 
-VALIDATORS = {name: validator(name) for name in ("playbook", "inventory")}
+READERS = {
+    "playbook": lambda path: load_playbook(path, kinds()),
+    "inventory": load_inventory,
+    "job": load_job,
+    "profile": load_profile,
+}
+VALIDATORS = {name: validator(name) for name in READERS}
 
 
 def faults(name, path):
@@ -55,7 +63,7 @@ def faults(name, path):
 
 def is_good(name, path):
     try:
-        load_playbook(path, kinds()) if name == "playbook" else load_inventory(path)
+        READERS[name](path)
     except UsageError:
         return True  # no lab runs
     except InputError:
@@ -89,34 +97,62 @@ def test_a_schema_is_one_of_draft_7(name):
 def blocks(name):
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [
-        pytest.param(match[2], id=f"{page.stem}-{number}")
+        (match[2], f"{page.stem}-{number}")
         for page in pages
         for number, match in enumerate(FENCE.finditer(page.read_text("utf-8")))
         if match[1] == name
     ]
 
 
-@pytest.mark.parametrize("text", blocks("playbook"))
-def test_the_playbooks_of_the_documentation_are_valid(text, tmp_path):
-    (tmp_path / "block.yml").write_text(text, "utf-8")
-    assert faults("playbook", tmp_path / "block.yml") == []
+BLOCKS = [(name, *block) for name in READERS for block in blocks(name)]
 
 
-@pytest.mark.parametrize("text", blocks("inventory"))
-def test_the_inventories_of_the_documentation_are_valid(text, tmp_path):
+@pytest.mark.parametrize(("name", "text"), [b[:2] for b in BLOCKS], ids=[f"{b[0]}-{b[2]}" for b in BLOCKS])
+def test_the_files_of_the_documentation_are_valid(name, text, tmp_path):
     (tmp_path / "block.yml").write_text(text, "utf-8")
-    assert faults("inventory", tmp_path / "block.yml") == []
+    assert faults(name, tmp_path / "block.yml") == []
+
+
+def test_the_documentation_shows_files_of_each_kind():
+    assert {b[0] for b in BLOCKS} == {"playbook", "inventory", "job"}
 
 
 FILES = [
     *(("playbook", path) for path in sorted((ROOT / "playbooks").glob("*.yml"))),
     *(("inventory", path) for path in sorted((ROOT / "inventories").glob("*.yml"))),
+    *(("job", path) for path in sorted((ROOT / "playbooks" / "jobs").glob("*.yml"))),
+    *(("profile", path) for path in sorted((ROOT / "playbooks" / "profiles").glob("*.yml"))),
 ]
 
 
 @pytest.mark.parametrize(("name", "path"), FILES, ids=lambda v: getattr(v, "name", v))
-def test_the_examples_are_valid(name, path):
+def test_the_examples_are_valid_and_name_their_schema(name, path):
     assert faults(name, path) == []
+    first = path.read_text("utf-8").splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / first).resolve() == FOLDER / f"{name}.schema.json"
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=lambda v: getattr(v, "name", v))
+def test_an_unknown_key_is_refused_wherever_it_is(name, path, tmp_path):
+    """In every mapping of an example that has keys of the tool; in the others keys are names."""
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    seen = 0
+    for number, line in enumerate(lines):
+        key = re.match(r"( *(?:- )?)([a-z_]+):( |$)", line)
+        if key is None:
+            continue
+        indent = key[1].replace("- ", "  ")
+        (tmp_path / "file.yml").write_text(
+            "".join([*lines[: number + 1], f"{indent}unknown_key_x: {{}}\n", *lines[number + 1 :]])
+        )
+        try:
+            load(tmp_path / "file.yml")
+        except InputError:
+            continue  # the key stands where YAML takes none
+        if not is_good(name, tmp_path / "file.yml"):
+            seen += 1
+            assert faults(name, tmp_path / "file.yml"), number
+    assert seen or name == "inventory"
 
 
 @pytest.mark.parametrize("file", EXPECTED)
@@ -155,3 +191,34 @@ def test_an_inventory_that_the_tool_reads_is_valid(content, tmp_path):
     path.write_bytes(content)
     if is_good("inventory", path):
         assert faults("inventory", path) == []
+
+
+JOBS = tuple(path.read_bytes() for path in sorted((ROOT / "playbooks" / "jobs").glob("*.yml")))
+JOBS += tuple(text.encode() for name, text, _ in BLOCKS if name == "job")
+
+
+@QUICK
+@given(content=mutated(JOBS))
+def test_a_job_that_the_tool_reads_is_valid(content, tmp_path):
+    path = tmp_path / "job.yml"
+    path.write_bytes(content)
+    if is_good("job", path):
+        assert faults("job", path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\n",
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\nscript: /a.py\nmodule: b\n",
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\nscript: a.py\n",
+        "training_job: a\nnodes: []\nscript: /a.py\n",
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\nscript: /a.py\ngrace: 10\n",
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\nscript: /a.py\nenv: {1A: b}\n",
+        "training_job: a\nnodes: {playbook: a.yml, set: a}\nscript: /a.py\ntorchrun: {elastic: 2-4}\n",
+    ],
+)
+def test_a_broken_job_is_refused(text, tmp_path):
+    (tmp_path / "job.yml").write_text(text, "utf-8")
+    assert not is_good("job", tmp_path / "job.yml")
+    assert faults("job", tmp_path / "job.yml")

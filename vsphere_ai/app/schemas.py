@@ -11,6 +11,10 @@ from vsphere_ai.errors import UsageError
 SCHEMAS = {
     "playbook": "playbooks",
     "inventory": "inventories",
+    "job": "training jobs",
+    "profile": "profiles of health",
+    "plan": "plans: plan --format json, and saved ones",
+    "check": "check --format json",
     "run": "the lines of apply --format json",
 }
 """Name of a schema -> what it is of."""

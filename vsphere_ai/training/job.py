@@ -248,7 +248,7 @@ class TrainingJob(Options):
     """A job. One of `script` (a Python file), `module` and `command` is what runs; paths are those of the nodes."""
 
     training_job: Name
-    nodes: SetNodes | Annotated[tuple[OwnNode, ...], BeforeValidator(_items), Field(min_length=1)]
+    nodes: SetNodes | Annotated[tuple[OwnNode, ...], Field(min_length=1), BeforeValidator(_items)]
     script: Path | None = None
     module: Annotated[str, _matching(re.compile(r"[A-Za-z_][\w.]*"), "Python module")] | None = None
     command: Command | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.docgen.schemas.documents import check_schema, job_schema, plan_schema, profile_schema
 from tools.docgen.schemas.inventory import inventory_schema
 from tools.docgen.schemas.playbook import playbook_schema
 from tools.docgen.schemas.run import run_schema
@@ -15,6 +16,10 @@ from tools.docgen.schemas.run import run_schema
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "playbook": playbook_schema,
     "inventory": inventory_schema,
+    "job": job_schema,
+    "profile": profile_schema,
+    "plan": plan_schema,
+    "check": check_schema,
     "run": run_schema,
 }
 

@@ -1,0 +1,86 @@
+"""JSON Schemas of jobs, profiles of health, plans and findings: of one model each, with what commands add."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.health.profile import Profile
+from vsphere_ai.model.facts import About
+from vsphere_ai.model.world import World
+from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, SavedPlan
+from vsphere_ai.planning.expected_time import Estimate
+from vsphere_ai.training.job import TrainingJob
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_VALUE = {"description": "Its value; null where it is not known, or refused."}
+
+
+def job_schema() -> Schema:
+    """Return the schema of training jobs."""
+    made = _file(TrainingJob, "Training job of vsphere-ai")
+    program = [{"required": [each], "properties": {each: {"not": {"type": "null"}}}} for each in _PROGRAMS]
+    return {**made, "oneOf": program}
+
+
+_PROGRAMS = ("script", "module", "command")
+
+
+def profile_schema() -> Schema:
+    """Return the schema of profiles of health."""
+    return _file(Profile, "Profile of health of vsphere-ai")
+
+
+def plan_schema() -> Schema:
+    """Return the schema of a plan: of `plan --format json`, and of a saved plan, which has some keys more."""
+    definitions: dict[str, Schema] = {}
+    made = schema_of(SavedPlan, definitions, mode="serialization")
+    own = ("desired", "scope")
+    output = {"type": "object", "properties": {"value": _VALUE, "vms": {}, "reasons": _TEXTS, "problems": {}}}
+    more: dict[str, Schema] = {
+        "left_out": {"description": "What `--limit` leaves out of the plan; only of `plan --format json`."},
+        "world": schema_of(World | None, definitions, mode="serialization"),
+        "expected": schema_of(Estimate | None, definitions, mode="serialization"),
+        "outputs": {"type": "object", "description": "Outputs by name.", "additionalProperties": output},
+        "seal": {"type": "string", "description": "SHA-256 of a saved plan: one that was edited is refused."},
+    }
+    return {
+        "$schema": DRAFT,
+        "title": f"Plan of vsphere-ai, schema_version {SCHEMA_VERSION}",
+        **made,
+        "description": "A plan: as `plan --format json` prints it, or as `plan -o FILE` saves it.",
+        "properties": {**made["properties"], **more, "schema_version": _version()},
+        "required": [each for each in made["required"] if each not in own],
+        "dependencies": {"seal": list(own), "desired": ["seal"], "scope": ["seal"]},
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def check_schema() -> Schema:
+    """Return the schema of what `check --format json` prints."""
+    definitions: dict[str, Schema] = {}
+    about = schema_of(About, definitions, mode="serialization")
+    finding = schema_of(FindingDocument, definitions, mode="serialization")
+    properties = {
+        "schema_version": _version(),
+        "vcenter": about,
+        "findings": {"type": "array", "items": finding, "description": "Verdicts of the rules on hosts and VMs."},
+    }
+    return {
+        "$schema": DRAFT,
+        "title": f"Findings of vsphere-ai check --format json, schema_version {SCHEMA_VERSION}",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def _version() -> Schema:
+    return {"const": SCHEMA_VERSION, "description": "Within a schema version, keys are only ever added."}
+
+
+def _file(model: type[BaseModel], title: str) -> Schema:
+    definitions: dict[str, Schema] = {}
+    made = schema_of(model, definitions)
+    return {"$schema": DRAFT, "title": title, **made, "definitions": dict(sorted(definitions.items()))}
