@@ -78,7 +78,7 @@ def test_a_plan_without_it_is_carried_out(cli, setting_without_value):
     assert sum(setting_without_value)
 
 
-@pytest.mark.parametrize("arguments", [("show",), ("check",), ("capacity", "-i", INVENTORY)])
+@pytest.mark.parametrize("arguments", [("show",), ("check", "-v"), ("capacity", "-i", INVENTORY)])
 def test_other_commands_go_on_and_say_it(cli, setting_without_value, arguments):
     assert cli(*arguments) in (0, 1), cli.err
     assert sum(setting_without_value)

@@ -36,7 +36,7 @@ def test_libraries_are_compared_with_what_this_release_needs(monkeypatch):
 
     monkeypatch.setattr(metadata, "version", version)
     found = {c.message: c for c in doctor.libraries() if c.verdict == "fail"}
-    assert set(found) == {"paramiko 3.4.1 is older than 3.5", "rich is not installed"}
+    assert set(found) == {"click 8.1 is older than 8.4.2", "paramiko 3.4.1 is older than 3.5", "rich is not installed"}
     assert found["rich is not installed"].remedy.startswith("pip install 'rich")
 
 

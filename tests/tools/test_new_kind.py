@@ -27,7 +27,9 @@ def repository(tmp_path_factory):
         if path.is_file():
             shutil.copy2(path, copy)
         elif path.name in COPIED:
-            shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("__pycache__", "cassettes"))
+            shutil.copytree(
+                path, copy / path.name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "cassettes")
+            )
 
     def python(*words):
         places = {"PYTHONPATH": str(copy), "VSPHERE_AI_LAB_DIR": "", "PYTEST_ADDOPTS": ""}
