@@ -22,7 +22,7 @@ MADE = Certificate(
 
 
 def test_text_has_every_gate_with_its_reasons():
-    shown = text.certificate_text(MADE)
+    shown = text.certificate_text(MADE, 80)
     for words in (
         "FAIL",
         "warn    assess",
@@ -32,6 +32,21 @@ def test_text_has_every_gate_with_its_reasons():
     ):
         assert words in shown
     assert "\x1b" not in shown
+
+
+def test_text_fits_and_says_remedies_and_when_a_kept_gate_was_measured():
+    long = "logs stay on the host, where a crash of the host takes them along, and no one can read them any more"
+    taken = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+    gates = (
+        Gate("assess", (Measurement("security.syslog", "fail", long, ("host:esx01",), remedy="send them away"),)),
+        Gate("rdma", (Measurement("rail 0", "pass", "as fast as others", taken=taken),), seconds=700.0),
+    )
+    shown = text.certificate_text(replace(MADE, gates=gates), 80, ("rdma",)).splitlines()
+    assert max(map(len, shown)) <= 80
+    assert "  fail    assess    1 verdict of rules" in shown
+    assert "          -> send them away" in shown
+    assert shown[-1] == "  pass    rdma      1 measurement, kept: measured 2026-11-20 08:30 UTC"
+    assert gates[0].reasons == (f"security.syslog: {long} (esx01); send them away",)
 
 
 def test_markdown_has_numbers_facts_and_checksums():
@@ -71,16 +86,16 @@ def test_junit_is_xml_with_failures_and_errors():
 def test_hostile_names_stay_text(hostile):
     made = Certificate("vc", hostile, "t", MADE.issued, (Gate(hostile, (Measurement(hostile, "fail", hostile),)),))
     assert Xml.fromstring(text.junit(made)).get("name")
-    assert "\x1b" not in text.certificate_text(made) + text.certificate_markdown(made)
+    assert "\x1b" not in text.certificate_text(made, 80) + text.certificate_markdown(made)
     assert "<script>" not in text.certificate_markdown(made)
 
 
 def test_changes_name_the_tests_to_take_again():
     changes = (FactChange("host:esx01", "build", "17867351", None),)
-    shown = text.changes_text(MADE, changes, [("assess", GATES[0].measurements[0])])
+    shown = text.changes_text(MADE, changes, [("assess", GATES[0].measurements[0])], 80)
     assert "host:esx01  build: 17867351 → not there" in shown
     assert "1 of 3 tests" in shown
-    assert "holds" in text.changes_text(MADE, (), [])
+    assert "holds" in text.changes_text(MADE, (), [], 80)
     passed = replace(MADE, gates=tuple(g for g in MADE.gates if g.status in ("pass", "warn")))
-    assert "Not passed" in text.changes_text(MADE, (), [])
-    assert "Not passed" not in text.changes_text(passed, (), [])
+    assert "Not passed" in text.changes_text(MADE, (), [], 80)
+    assert "Not passed" not in text.changes_text(passed, (), [], 80)

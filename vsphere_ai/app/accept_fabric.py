@@ -89,7 +89,9 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     checks = [*(c for run in result.parsed.runs for c in run.checks), *result.parsed.missing]
     parts = ("input:baseline",)
     yield from (
-        Measurement(c.rule, WORSE[c.level], c.message, parts, test=ALL_REDUCE) for c in checks if c.level in WORSE
+        Measurement(c.rule, WORSE[c.level], c.message, parts, test=ALL_REDUCE, remedy=c.remedy)
+        for c in checks
+        if c.level in WORSE
     )
     if result.reference is not None:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"

@@ -35,7 +35,7 @@ def _assess(found: Acceptance, emit: Emit) -> Gate:
 
 def _measured(found: Assessed, about: str) -> Measurement:
     parts = (*((f"{about}:{found.subject}",) if found.subject else ()), "input:playbook", "input:attestations")
-    return Measurement(found.rule, _STATUS[found.verdict], found.message, parts)
+    return Measurement(found.rule, _STATUS[found.verdict], found.message, parts, remedy=found.remedy)
 
 
 def _health(found: Acceptance, emit: Emit) -> Gate:

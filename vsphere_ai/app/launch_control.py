@@ -115,8 +115,14 @@ def _without_commands(nodes: Sequence[Sequence[JsonValue]]) -> list[JsonValue]:
 def _started(shell: GuestSsh, spec: Mapping[str, JsonValue]) -> None:
     done = shell.run(ARGV, stdin=program("supervisor", "start", spec), timeout=_ASK)
     if done.code:
-        help = "look at the guest: is there a python3 of version 3.8 or later?"
-        raise StepFailed(f"{shell.vm}: the job does not start: {done.shown}", help, rule="launch.start")
+        raise StepFailed(f"{shell.vm}: the job does not start: {done.shown}", _remedy(done), rule="launch.start")
+
+
+def _remedy(done: Done) -> str:
+    """Return what to do where a program did not start: 126 and 127 are a shell's codes of one that is not there."""
+    if done.code in (126, 127) or "python" in done.shown or "Traceback" in done.shown:
+        return "look at the guest: is there a python3 of version 3.8 or later?"
+    return "vsphere-ai launch with --print shows what is started in which guest"
 
 
 def status(shell: GuestSsh, run: str) -> NodeRun:
@@ -137,8 +143,7 @@ def prepare(shell: GuestSsh, run: str, mesh: Mesh | None) -> None:
     spec["authorized"] = mesh.line if mesh else None
     done = shell.run(ARGV, stdin=program("supervisor", "prepare", spec), timeout=_ASK)
     if done.code:
-        help = "look at the guest: is there a python3 of version 3.8 or later?"
-        raise StepFailed(f"{shell.vm}: the run cannot be prepared: {done.shown}", help, rule="launch.start")
+        raise StepFailed(f"{shell.vm}: the run cannot be prepared: {done.shown}", _remedy(done), rule="launch.start")
 
 
 def end(shell: GuestSsh, run: str) -> NodeRun:

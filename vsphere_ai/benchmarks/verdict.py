@@ -93,8 +93,20 @@ def _of_layer(layer: SlowLayer, node: Node) -> Accused:
     measured = [w for w in (len(node.gpus) > 1 and "its inside", len(node.rails) > 1 and "each of its rails") if w]
     rest = f", {' and '.join(measured)} alone {'is' if len(measured) == 1 else 'are'} not" if measured else ""
     text = f"{where} is slow with every other VM{rest}"
+    if len(node.gpus) == len(node.rails) == 1:
+        return _one_of_each(text, node)
     remedy = "swap it with a healthy VM to see whether the VM or its host is why"
     return Accused("vm", text, remedy, node.vm, node.host)
+
+
+def _one_of_each(text: str, node: Node) -> Accused:
+    """Return a VM with one GPU and one rail: an all-reduce uses both, and cannot say which of them is slow."""
+    gpu, rail = node.gpus[0], node.rails[0]
+    parts = [f"its GPU {gpu.host_pci or gpu.uuid}".rstrip(), f"its uplink {rail.vmnic or rail.interface}".rstrip()]
+    text += f"; {' or '.join(parts)} may be why, or the VM itself"
+    remedy = "vsphere-ai bench rdma measures the uplink alone; where that is fast, swap the VM with a healthy one"
+    found = uplink(rail, node)
+    return replace(found, kind="vm", message=text, remedy=remedy, pci=gpu.host_pci, uuid=gpu.uuid)
 
 
 def _ways(layer: SlowLayer) -> str:

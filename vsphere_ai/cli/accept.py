@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gathering, run_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -70,10 +70,10 @@ def command(request: AcceptRequest, check: bool, form: str) -> int:
         shown = (
             json_text(changes=state.changes, tests=tests)
             if form == "json"
-            else changes_text(state.certificate, state.changes, state.tests)
+            else changes_text(state.certificate, state.changes, state.tests, width())
         )
         click.echo(shown)
         return state.exit_code
     result = app.accept(request, show_event)
-    click.echo(certificate_in(result.certificate, form))
+    click.echo(certificate_in(result.certificate, form, width(), result.kept))
     return result.exit_code

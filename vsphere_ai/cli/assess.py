@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -65,5 +65,5 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     elif form == "markdown":
         click.echo(assessment_markdown(result.found, what))
     else:
-        click.echo(assessment_text(result.found, what))
+        click.echo(assessment_text(result.found, what, width()))
     return result.exit_code(cast("FailOn", fail_on))

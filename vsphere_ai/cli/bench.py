@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli.bench_crossover import crossover
 from vsphere_ai.cli.bench_nodes import BASELINE, NO_PREFLIGHT, NODES, TOLERANCE, meant, nodes_request, without_lines
 from vsphere_ai.cli.bench_training import COMMANDS
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -54,10 +54,12 @@ def parse(request: ParseRequest, summary: bool, form: str) -> int:
     """
     from vsphere_ai.app.benchmark_parse import parse_nccl
     from vsphere_ai.report.benchmark_text import parsed_document, parsed_text
+    from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
 
     result = parse_nccl(request)
-    click.echo(json_text(**parsed_document(result)) if form == "json" else parsed_text(result, rows=not summary))
+    shown = json_text(**parsed_document(result)) if form == "json" else parsed_text(result, rows=not summary)
+    click.echo(shown if form == "json" else fitted(shown, width()))
     return result.exit_code
 
 
@@ -124,7 +126,9 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
 
 
 def _show_nccl(result: NcclResult, form: str) -> None:
+    from vsphere_ai.model.text import counted
     from vsphere_ai.report import benchmark_text as report
+    from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
 
     if form == "json":
@@ -145,19 +149,20 @@ def _show_nccl(result: NcclResult, form: str) -> None:
             )
         )
         return
-    about = f"{result.trials} trials in {result.rounds} rounds"
+    about = f"{counted(result.trials, 'trial')} in {counted(result.rounds, 'round')}"
     about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
     if result.layers:
         click.echo(report.layers_text(result.layers, result.slow))
     elif result.outcome is not None:
-        click.echo(report.outcome_text(result.outcome, result.found, about))
+        click.echo(fitted(report.outcome_text(result.outcome, result.found, about), width()))
     elif result.pairs:
         click.echo(report.pairs_text(result.pairs, result.reference))
-        click.echo("\n".join([about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]))
+        verdict = [about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]
+        click.echo(fitted("\n".join(verdict), width()))
     else:
-        click.echo(report.parsed_text(result.parsed, rows=False))
+        click.echo(fitted(report.parsed_text(result.parsed, rows=False), width()))
     for line in report.learned_lines(result.learned):
-        click.echo(line)
+        click.echo(fitted(line, width()))
 
 
 @command.command("rdma")
@@ -172,6 +177,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
     """
     from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
     from vsphere_ai.report.benchmark_text import rails_text
+    from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
 
     result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
@@ -179,7 +185,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
         passed = not result.exit_code
         click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))
     else:
-        click.echo(rails_text(result.rates, result.checks, result.found))
+        click.echo(fitted(rails_text(result.rates, result.checks, result.found), width()))
     return result.exit_code
 
 

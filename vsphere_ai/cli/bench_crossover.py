@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from typing_extensions import Unpack
 
-from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, yes_option
+from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, width, yes_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -110,10 +110,11 @@ class _Shown:
     def verdict(self, result: CrossoverResult) -> None:
         """Show the verdict, where there is one."""
         from vsphere_ai.report.crossover_text import verdict_line, verdict_text
+        from vsphere_ai.report.folding import fitted
 
         if result.test is not None and result.verdict is not None:
             found = result.test, result.verdict, result.before, result.after
-            click.echo(verdict_line(*found) if self._form == "json" else f"\n{verdict_text(*found)}")
+            click.echo(verdict_line(*found) if self._form == "json" else f"\n{fitted(verdict_text(*found), width())}")
         if self._last is not None:
             run = replace(self._last.result, exit_code=result.exit_code)
             self._output.emit(replace(self._last, result=run))

@@ -25,6 +25,9 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
             lab.set_defects(*(yaml.safe_load(text) for text in defects))
         except yaml.YAMLError as error:
             raise UsageError(f"a defect is not YAML: {str(error).splitlines()[0]}") from error
-    for each in lab.get("/lab/defects")["defects"]:
+    found = lab.get("/lab/defects")["defects"]
+    if not found:
+        click.echo("There are no defects.")
+    for each in found:
         rest = ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")
         click.echo(f"{each['kind']}{': ' if rest else ''}{rest}")

@@ -198,8 +198,8 @@ def _show_error(error: VsphereAiError) -> None:
         return
     for line in error.message.splitlines():
         streams.say(f"{error.title}: {safe(line)}")
-    if error.remedy:
-        streams.say(f"  {safe(error.remedy)}")
+    for line in error.remedy.splitlines():
+        streams.say(f"  {safe(line)}")
 
 
 def _bug(error: Exception) -> int:

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import TopologyRequest, TopologyResult
@@ -55,6 +55,7 @@ def command(request: TopologyRequest, folder: Path | None, checked: Path | None,
 
 def _write(result: TopologyResult, folder: Path | None, form: str) -> int:
     from vsphere_ai import app
+    from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.topology_text import topology_document, topology_lines
 
@@ -64,7 +65,7 @@ def _write(result: TopologyResult, folder: Path | None, form: str) -> int:
         return result.exit_code
     click.echo("".join(f"{path}\n" for path in saved) or "\n".join(text for _, text in result.files), nl=False)
     for line in topology_lines(result.found):
-        streams.say(line)
+        streams.say(fitted(line, width()))
     if folder is None and len(result.files) > 1:
         streams.say("these are several files: --dir writes one for each VM")
     return result.exit_code

@@ -42,6 +42,7 @@ class Measurement:
 
     `value` and `limit` are in `unit`; None where it is a verdict without a number. Without `parts`, but for inputs, it
     is about the set as a whole. `test` is the test it is of, by default its name: one test may have several results.
+    `remedy` is what to do where it did not pass, as far as `text` does not say it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Measurement:
     unit: str = ""
     taken: datetime | None = None
     test: str = ""
+    remedy: str = ""
 
     @property
     def key(self) -> tuple[str, tuple[str, ...]]:
@@ -98,23 +100,28 @@ class Gate:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it did not pass, in sentences."""
+        """Why it did not pass, in sentences, each with its remedy."""
+        return tuple(f"{text}; {remedy}" if remedy else text for text, remedy in self.findings)
+
+    @property
+    def findings(self) -> tuple[tuple[str, str], ...]:
+        """Why it did not pass: sentences, each with its remedy, empty where there is none."""
         absent = [f"no measurement of {name}" for name in self.missing]
         if not self.measurements and not self.missing and not self.error:
             absent = ["nothing was measured"]
-        return (*((self.error,) if self.error else ()), *absent, *self._findings())
+        return (*((why, "") for why in (self.error, *absent) if why), *self._findings())
 
-    def _findings(self) -> Iterator[str]:
+    def _findings(self) -> Iterator[tuple[str, str]]:
         """Yield what did not pass, the worst first; what several parts have in common once, with their names."""
-        alike: dict[tuple[Status, str, str], list[str]] = {}
+        alike: dict[tuple[Status, str, str, str], list[str]] = {}
         for each in sorted(self.measurements, key=lambda m: -RANK.index(m.status)):
             if each.status != "pass":
-                names = alike.setdefault((each.status, each.name, each.text), [])
+                names = alike.setdefault((each.status, each.name, each.text, each.remedy), [])
                 names += [part.partition(":")[2] for part in each.of[:1]]
-        for (_, name, text), names in alike.items():
+        for (_, name, text, remedy), names in alike.items():
             said = [n for n in names if n not in text and n not in name]
             more = f" and {len(said) - MOST_NAMES} more" if len(said) > MOST_NAMES else ""
-            yield f"{name}: {text}" + (f" ({', '.join(said[:MOST_NAMES])}{more})" if said else "")
+            yield f"{name}: {text}" + (f" ({', '.join(said[:MOST_NAMES])}{more})" if said else ""), remedy
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ class Running:
         if reply.status == 422:
             raise InputError(_diagnostics(json.loads(answered)))
         if reply.status == 400:
-            raise UsageError(json.loads(answered)["error"])
+            message, _, remedy = json.loads(answered)["error"].partition("\n")
+            raise UsageError(message, remedy)
         if reply.status != 200:
             raise LabFailed(f"the lab answered {reply.status} to {method} {path}: {answered.decode(errors='replace')}")
         return json.loads(answered)

@@ -65,12 +65,12 @@ def counts_text(found: Sequence[Assessed]) -> str:
     return ", ".join(f"{verdicts.count(v)} {v}" for v in WORST if v in verdicts)
 
 
-def assessment_text(found: Sequence[Assessed], what: str, width: int = 100) -> str:
+def assessment_text(found: Sequence[Assessed], what: str, width: int) -> str:
     """Return an assessment by pillar, the worst first in each, with remedies; what passed only by its rule.
 
     Lines are at most `width` columns wide. Questions that are not answered are listed by their rules.
     """
-    lines = [safe(what)]
+    lines = _wrapped(safe(what), width)
     for pillar in PILLARS:
         own = [a for a in found if a.pillar == pillar]
         lines += ["", f"{TITLES[pillar].upper()}  {counts_text(own)}"]
@@ -83,7 +83,8 @@ def assessment_text(found: Sequence[Assessed], what: str, width: int = 100) -> s
             lines += _wrapped(f"  {heading}: {', '.join(rules)}", width) if rules else []
     lines += ["", f"{len(worst_of(found))} rules: {counts_text(found)}"]
     if open_ := unanswered(found):
-        lines.append(f"{len(open_)} questions are not answered: vsphere-ai assess --questions writes them as a file")
+        text = f"{len(open_)} questions are not answered: vsphere-ai assess --questions writes them as a file"
+        lines += _wrapped(text, width)
     return "\n".join(lines)
 
 

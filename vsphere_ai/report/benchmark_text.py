@@ -69,7 +69,13 @@ def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
 def _about(run: NcclRun) -> str:
     name = " or ".join(c.name for c in run.collectives) or run.program or "unknown collective"
     found = inferred_ranks(run)
-    ranks = f"{run.declared_ranks} ranks" if run.declared_ranks else f"{found} ranks by its bandwidths" if found else ""
+    ranks = (
+        counted(run.declared_ranks, "rank")
+        if run.declared_ranks
+        else f"{found} ranks by its bandwidths"
+        if found
+        else ""
+    )
     hosts = len({d.host for d in run.devices})
     gpus = ", ".join(sorted({d.name for d in run.devices if d.name})[:2])
     versions = {"nccl-tests": run.tests_version, "NCCL": run.nccl_version}
@@ -100,7 +106,7 @@ def live_line(size: int, time: float, algbw: float, busbw: float, *, is_first: b
 def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
     """Yield what was learned, each with the smallest slowdown that it shows."""
     for each in learned:
-        about = f"{each.operation}, {each.ranks} ranks" if each.ranks else each.operation
+        about = f"{each.operation}, {counted(each.ranks, 'rank')}" if each.ranks else each.operation
         spread = f", spread {each.sigma / each.busbw:.1%}" if each.sigma else ""
         visible = each.visible
         seen = f"; one run shows a slowdown of {visible:.0%} and more" if visible else "; one run shows no spread"

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, Status, saved
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.document import dumps
+from vsphere_ai.report.folding import fitted
 from vsphere_ai.report.layout import cell
 
 CTRF: Mapping[Status, str] = {"pass": "passed", "warn": "passed", "unknown": "other", "fail": "failed"}
 MOST_REASONS = 8
+VERDICTS: Mapping[str, tuple[str, str]] = {"assess": ("verdict", " of rules"), "health": ("verdict", " of checks")}
+"""Gates that judge: what each of their results is, and of what."""
 
 
-def certificate_in(certificate: Certificate, form: str) -> str:
-    """Return a certificate in a form: `text`, `markdown`, `json` (its file), `ctrf` or `junit`."""
+def certificate_in(certificate: Certificate, form: str, width: int, kept: Collection[str] = ()) -> str:
+    """Return a certificate in a form: `text`, `markdown`, `json` (its file), `ctrf` or `junit`.
+
+    `width` is in columns, for text; `kept` are gates that were not carried out now, since what they found holds.
+    """
+    if form == "text":
+        return certificate_text(certificate, width, kept)
     if form in ("json", "ctrf"):
         return dumps(saved(certificate) if form == "json" else ctrf(certificate))
-    forms = {"text": certificate_text, "markdown": certificate_markdown, "junit": junit}
+    forms = {"markdown": certificate_markdown, "junit": junit}
     return forms[form](certificate)
 
 
-def certificate_text(certificate: Certificate) -> str:
-    """Return a certificate as text: a line per gate, and why those that did not pass did not."""
+def certificate_text(certificate: Certificate, width: int, kept: Collection[str] = ()) -> str:
+    """Return a certificate as text: a line per gate, and why those that did not pass did not, with remedies."""
     lines = [
         f"Acceptance of {safe(certificate.set)}, vCenter {safe(certificate.vcenter)}: {certificate.status.upper()}",
         f"issued {certificate.issued:%Y-%m-%d %H:%M} UTC by {safe(certificate.tool)}, "
@@ -32,24 +41,34 @@ def certificate_text(certificate: Certificate) -> str:
         "",
     ]
     for gate in certificate.gates:
-        taken = f"{counted(len(gate.measurements), 'measurement')} in {duration(gate.seconds)}"
-        earliest = min((m.taken for m in gate.measurements if m.taken), default=None)
-        taken += f", the first of {earliest:%Y-%m-%d %H:%M}" if earliest else ""
-        lines.append(f"  {gate.status:<8}{safe(gate.name):<16}{taken}")
-        lines += [f"          {safe(reason)}" for reason in gate.reasons[:MOST_REASONS]]
-        more = len(gate.reasons) - MOST_REASONS
+        lines.append(f"  {gate.status:<8}{safe(gate.name):<8}  {_taken(gate, is_kept=gate.name in kept)}")
+        for text, remedy in gate.findings[:MOST_REASONS]:
+            lines += [f"          {safe(text)}", *([f"          -> {safe(remedy)}"] if remedy else [])]
+        more = len(gate.findings) - MOST_REASONS
         lines += [f"          and {more} more; --format json has all of them"] if more > 0 else []
-    return "\n".join(lines)
+    return fitted("\n".join(lines), width)
+
+
+def _taken(gate: Gate, *, is_kept: bool) -> str:
+    """Return how much a gate measured or judged, and when or for how long."""
+    one, of = VERDICTS.get(gate.name, ("measurement", ""))
+    text = counted(len(gate.measurements), one) + of
+    times = sorted(m.taken for m in gate.measurements if m.taken)
+    if is_kept and times:
+        return f"{text}, kept: measured {times[0]:%Y-%m-%d %H:%M} UTC"
+    text += f" in {duration(gate.seconds)}" if gate.seconds >= 1 else ""
+    is_mixed = bool(times) and times[-1] - times[0] > timedelta(minutes=1)
+    return f"{text}, the oldest of {times[0]:%Y-%m-%d %H:%M} UTC" if is_mixed else text
 
 
 def changes_text(
-    certificate: Certificate, changes: Sequence[FactChange], tests: Sequence[tuple[str, Measurement]]
+    certificate: Certificate, changes: Sequence[FactChange], tests: Sequence[tuple[str, Measurement]], width: int
 ) -> str:
     """Return which facts of a certificate changed, and which tests of which gates have to be taken again."""
     if not changes:
         bad = ", ".join(f"{safe(g.name)} ({g.status})" for g in certificate.gates if CTRF[g.status] != "passed")
         holds = f"The certificate holds: {_facts(certificate)} are as certified."
-        return f"{holds}\nNot passed: {bad}" if bad else holds
+        return fitted(f"{holds}\nNot passed: {bad}" if bad else holds, width)
     lines = [f"The certificate does not hold any more: {counted(len(changes), 'fact')} changed."]
     for change in changes:
         before, after = (safe(v) if v is not None else "not there" for v in (change.before, change.after))
@@ -59,7 +78,7 @@ def changes_text(
     for name in dict.fromkeys(gate for gate, _ in tests):
         own = [m.name for gate, m in tests if gate == name]
         lines.append(f"  {name}: {len(own)}, such as {safe(own[0])}")
-    return "\n".join(lines)
+    return fitted("\n".join(lines), width)
 
 
 def certificate_markdown(certificate: Certificate) -> str:

@@ -88,6 +88,21 @@ def of_sample(each: Alike[T]) -> str:
     return f"; for example {quoted(each.sample.name)}" if each.sample else ""
 
 
+def fitted(text: str, width: int) -> str:
+    """Return a text whose lines fit into that many columns; what is wrapped stands under the last column of its line.
+
+    A column starts after two spaces or more. Such lines are wrapped as prose: a table has to fit by itself.
+    """
+    lines = text.splitlines()
+    return "\n".join(wrapped(((line, _hanging(line)) for line in lines), width))
+
+
+def _hanging(line: str) -> int:
+    lead = len(line) - len(line.lstrip())
+    columns = [found.end() for found in re.finditer(r"(?<=\S)  +(?=\S)", line[:24])]
+    return columns[-1] if columns else lead + 2
+
+
 def wrapped(lines: Iterable[Line], width: int) -> Iterator[str]:
     """Yield lines that a terminal of that many columns takes; words stay whole."""
     whole = partial(wrap, break_on_hyphens=False, break_long_words=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from textwrap import wrap
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "gpu-slow": ("host", "gpu", "vm", "factor"),
@@ -92,7 +93,9 @@ def read(given: object) -> tuple[Defect, ...]:
 
 def _defect(given: object) -> Defect:
     if not isinstance(given, dict) or given.get("kind") not in KINDS:
-        raise ValueError(f"a defect is a mapping with 'kind', one of: {', '.join(KINDS)}")
+        said = f"there is no kind '{given['kind']}' of defect" if isinstance(given, dict) and "kind" in given else None
+        kinds = "\n".join(wrap(f"the kinds are: {', '.join(KINDS)}", 76, break_on_hyphens=False))
+        raise ValueError(f"{said or 'a defect is a mapping with a kind'}\n{kinds}")
     kind, rest = str(given["kind"]), {name: value for name, value in given.items() if name != "kind"}
     for name, value in rest.items():
         if name not in KINDS[kind]:
