@@ -7,6 +7,7 @@ import json
 import pytest
 from support.vm_sets import FARM, HOSTS, INVENTORY, play
 
+from vsphere_ai.connect.guest_ssh import GuestSsh
 from vsphere_ai.lab.guest.defects import KINDS
 from vsphere_ai.security.state_dir import state_dir
 
@@ -119,5 +120,17 @@ def test_one_message_for_each_defect_and_none_without(name, cli, make_lab, monke
     if name == "passthrough":
         lab.set_defects({"kind": "gpu-replays", "vm": VM})
         assert {row[:2] for row in health()[1]} == {("pcie-replay", VM)}, "by two readings, 10 s apart"
+    if name == "several":
+        real, asked = GuestSsh.run, []
+
+        def run(shell, argv, **more):
+            asked.append((shell.vm, argv[0]))
+            return real(shell, argv, **{**more, "timeout": 0.5 if shell.vm == VM else more["timeout"]})
+
+        monkeypatch.setattr(GuestSsh, "run", run)
+        lab.set_defects({"kind": "hang", "vm": VM})
+        assert health("--profile", profile)[1] == [("ssh", VM, mine["host"], "")]
+        assert [program for vm, program in asked if vm == VM] == ["nvidia-smi", "true"], "nothing more is asked"
+        monkeypatch.setattr(GuestSsh, "run", real)
     lab.set_defects()
     assert health("--profile", profile)[1] == []

@@ -9,6 +9,7 @@ from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
 from vsphere_ai.app.preflight import preflight
+from vsphere_ai.connect.guest_ssh import GuestSsh
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.lab import process
 from vsphere_ai.language.inventory import load_inventory
@@ -46,6 +47,7 @@ FAULTS = [
     ("shared-path", {"kind": "file-missing", "vm": VM, "path": "/shared/data"}),
     ("port-reach", {"kind": "unreachable", "vm": VM, "other": "train-01"}),
     ("path", {"kind": "unreachable", "vm": VM, "other": "train-03"}),
+    ("port-reach", {"kind": "unreachable", "vm": VM}),
     ("path-mtu", {"kind": "path-mtu", "vm": VM, "mtu": 1500}),
 ]
 
@@ -113,6 +115,37 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
     missing = farm(Wanted(shared=("/no/such",)))
     assert {(f.check, f.vm) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
     assert {f.check for f in farm(Wanted(processes=2)).findings} == {"gpu-count"}
+
+    for vm in ("train-03", "train-04"):
+        farm.lab.set_defects({"kind": "unreachable", "vm": vm})
+        (cut,) = farm().findings
+        assert (cut.check, cut.vm, cut.host) == ("port-reach", vm, hosts[vm])
+        assert "train-01" in cut.message
+        assert f"from {vm} to " in cut.message
+    farm.lab.set_defects({"kind": "unreachable", "vm": "train-01"})
+    assert [(f.check, f.vm) for f in farm().findings] == [("path", "train-01")]
+
+
+@pytest.mark.parametrize(("command", "most"), [("", 2), ("date", 9), ("ping", 11)])
+def test_a_guest_that_hangs_is_one_message_and_not_asked_again(farm, monkeypatch, command, most):
+    """From the first command, or from a later one: nothing is asked after two commands that do not end."""
+    real, asked, hanging = GuestSsh.run, [], []
+
+    def run(shell, argv, **more):
+        if shell.vm == VM:
+            asked.append(argv[0])
+            if not hanging and command in " ".join(argv):
+                hanging.append(True)
+                farm.lab.set_defects({"kind": "hang", "vm": VM})
+            more["timeout"] = 0.5 if hanging else more["timeout"]
+        return real(shell, argv, **more)
+
+    monkeypatch.setattr(GuestSsh, "run", run)
+    (found,) = farm().findings
+    assert (found.check, found.vm, bool(found.host), bool(found.remedy)) == ("ssh", VM, True, True)
+    assert asked[-1] == "true"
+    assert asked.count("true") == 1
+    assert len(asked) <= most
 
 
 def fast(asked):

@@ -94,14 +94,13 @@ def ask_all(
 
 
 def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[Observed]:
+    from vsphere_ai.connect.guest_ssh import GuestTimedOut
+
     emit(Status(f"health: {len(found.nodes)} guests"))
     off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
 
     def asked(shell: GuestSsh) -> tuple[Mapping[str, Answer], datetime]:
-        answered = ask_guest(shell, ASKED[:1])
-        hangs = answered[ASKED[0].name].failure  # then no other call of the driver is waited for
-        rest = [each for each in ASKED[1:] if not hangs or each.argv[0] != ASKED[0].argv[0]]
-        return {**answered, **ask_guest(shell, rest)}, datetime.now(UTC)
+        return ask_guest(shell, ASKED), datetime.now(UTC)
 
     facts = ask_all([n for n in found.nodes if n.vm not in off], settings, asked)
     observed = []
@@ -113,7 +112,8 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
         if known is None:
             made = replace(made, error="the VM is not powered on", remedy="power it on")
         elif isinstance(known, VsphereAiError):
-            made = replace(made, error=known.message.partition(": ")[2] or known.message, remedy=known.remedy)
+            error = known.message.partition(": ")[2] or known.message
+            made = replace(made, error=error, remedy=known.remedy, hangs=isinstance(known, GuestTimedOut))
         else:
             answered, taken = known
             guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
@@ -21,13 +21,15 @@ from vsphere_ai.health.preflight import IP_AND_ICMP, Path, Seen, Wanted, preflig
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh
+    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
 
 T = TypeVar("T")
 BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
 GPU_QUESTIONS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)
 RDMA = (answers.LINKS, answers.SYSFS)
 CLOCK = ("date", "+%s.%N")
+NOTHING = ("true",)
+"""Command that any guest ends at once."""
 LOGIN = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "UpdateHostKeys=no", "-o", "LogLevel=ERROR")
 """How one guest logs in to another, as a launcher does; no question is asked, and no file changed."""
 _WAIT = 5.0
@@ -93,10 +95,14 @@ def preflight(
         whole = tuple(refined(node, seen[node.vm].facts) for node in nodes)
         alive = [node for node in whole if node.vm in shells and not seen[node.vm].error]
         paths = _paths(alive, seen, shells)
+        alive = [node for node in alive if not seen[node.vm].error]
         if wanted.listens:
             _try_ports(nodes, {node.vm: shells[node.vm] for node in alive}, wanted.listens, seen)
+        alive = [node for node in alive if not seen[node.vm].error]
         if wanted.logins and alive[1:] and alive[0].vm == nodes[0].vm:
-            _try_logins(alive, shells[alive[0].vm], settings.port if wanted.logins == "mesh" else 0, seen)
+            port = settings.port if wanted.logins == "mesh" else 0
+            for vm, failure in on_each([shells[alive[0].vm]], lambda s: _try_logins(alive, s, port, seen)).items():
+                seen[vm] = _of_error(seen[vm], failure) if failure else seen[vm]
     finally:
         for shell in shells.values():
             shell.close()
@@ -112,20 +118,28 @@ def preflight(
 def ask_guest(shell: GuestSsh, asked: Sequence[Asked]) -> dict[str, Answer]:
     """Return what a guest answers; a command that fails on the way has its reason as answer.
 
-    `VsphereAiError` where the guest itself cannot be reached any more.
+    Where the GPUs cannot be listed, other calls of the driver are left out. `VsphereAiError` where the guest itself
+    cannot be reached any more, `GuestTimedOut` where it runs no command any more.
     """
     found: dict[str, Answer] = {}
     for each in asked:
-        found[each.name] = _answer(lambda each=each: shell.run(each.argv, timeout=each.timeout))  # type: ignore[misc]
+        if each.argv[0] != answers.SMI.argv[0] or not found.get(answers.SMI.name, Answer()).failure:
+            found[each.name] = _answer(shell, each.argv, each.timeout)
     return found
 
 
-def _answer(run: Callable[[], Done]) -> Answer:
+def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes = b"") -> Answer:
+    """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
     from vsphere_ai.connect.guest_ssh import GuestTimedOut
 
     try:
-        done = run()
+        done = shell.run(argv, stdin=stdin, timeout=timeout)
     except GuestTimedOut as error:
+        try:
+            shell.run(NOTHING, timeout=_WAIT)
+        except GuestTimedOut:
+            message = f"{shell.vm}: the guest runs no command: neither `{argv[0]}` nor `{NOTHING[0]}` ended in time"
+            raise GuestTimedOut(message, "look at the console of the VM, then restart the guest") from error
         return Answer(failure=error.message.partition(": ")[2])
     if done.truncated:
         return Answer(failure="it wrote more than is read, and was ended")
@@ -146,7 +160,7 @@ def _asked(shell: GuestSsh, node: Node, wanted: Wanted, seen: Seen) -> Seen:
     asked = [each for each in basic if wanted.gpus or each.name not in GPU_QUESTIONS]
     facts = read_guest(ask_guest(shell, [*asked, *(RDMA if node.rails else ())]))
     before = time.time()
-    clock = _answer(lambda: shell.run(CLOCK, timeout=_WAIT))
+    clock = _answer(shell, CLOCK, _WAIT)
     after = time.time()
     offset = _number(clock.out) if not clock.failure and clock.code == 0 else None
     there = _looked(shell, wanted)
@@ -189,7 +203,7 @@ def _probe(shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: 
     """Run a program on a guest and return its answer, or why there is none."""
     from vsphere_ai.app.launch_node import ARGV, program
 
-    answer = _answer(lambda: shell.run(ARGV, stdin=program("probing", function, spec), timeout=30.0))
+    answer = _answer(shell, ARGV, 30.0, program("probing", function, spec))
     try:
         return form.validate_json(answer.out) if not answer.failure and answer.code == 0 else answer.failure or "failed"
     except ValidationError:
@@ -218,16 +232,18 @@ def _try_ports(
 
     there = [shells[vm] for vm in ports if vm in shells]
     for vm, found in on_each(there, listen).items():
-        taken = found.faults if isinstance(found, _Faults) else dict.fromkeys(ports[vm], found.message)
-        seen[vm] = replace(seen[vm], taken=taken)
+        own = seen[vm]
+        seen[vm] = replace(own, taken=found.faults) if isinstance(found, _Faults) else _of_error(own, found)
+    there = [shell for shell in there if not seen[shell.vm].error]
     to = [(address[s.vm], port) for s in there for port in ports[s.vm] if port not in seen[s.vm].taken]
 
     def connect(shell: GuestSsh) -> dict[tuple[str, int], str]:
         return _connected(shell, to)
 
-    for vm, reached in on_each(shells.values(), connect).items():
-        if not isinstance(reached, VsphereAiError):
-            seen[vm] = replace(seen[vm], reaches=reached)
+    for vm, reached in on_each([s for s in shells.values() if not seen[s.vm].error], connect).items():
+        own = seen[vm]
+        seen[vm] = _of_error(own, reached) if isinstance(reached, VsphereAiError) else replace(own, reaches=reached)
+    there = [shell for shell in there if not seen[shell.vm].error]
     on_each(there, lambda shell: _connected(shell, [each for each in to if each[0] == address[shell.vm]], end=True))
 
 
@@ -259,8 +275,11 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _paths(nodes: Sequence[Node], seen: Mapping[str, Seen], shells: Mapping[str, GuestSsh]) -> list[Path]:
-    """Return whether packets pass from each node to the next one of the ring, on every rail that both have."""
+def _paths(nodes: Sequence[Node], seen: dict[str, Seen], shells: Mapping[str, GuestSsh]) -> list[Path]:
+    """Return whether packets pass from each node to the next one of the ring, on every rail that both have.
+
+    What goes wrong with a guest is noted.
+    """
     from vsphere_ai.connect.guest_ssh import on_each
 
     after = {node.vm: nodes[(at + 1) % len(nodes)] for at, node in enumerate(nodes)} if len(nodes) > 1 else {}
@@ -279,12 +298,13 @@ def _paths(nodes: Sequence[Node], seen: Mapping[str, Seen], shells: Mapping[str,
             found.append(Path(node.vm, peer.vm, rail, large, small))
         return found
 
-    results = on_each((shells[vm] for vm in after), ping).values()
-    return [path for each in results if not isinstance(each, VsphereAiError) for path in each]
+    results = on_each((shells[vm] for vm in after), ping)
+    seen.update({vm: _of_error(seen[vm], each) for vm, each in results.items() if isinstance(each, VsphereAiError)})
+    return [path for each in results.values() if not isinstance(each, VsphereAiError) for path in each]
 
 
 def _passes(shell: GuestSsh, interface: str, address: str, mtu: int) -> bool:
     size = mtu - IP_AND_ICMP - (_IP_V6_MORE if ip_address(address).version == 6 else 0)
     argv = ("ping", "-M", "do", "-c", "1", "-W", "2", "-I", interface, "-s", str(size), address)
-    answer = _answer(lambda: shell.run(argv, timeout=_WAIT))
+    answer = _answer(shell, argv, _WAIT)
     return not answer.failure and answer.code == 0

@@ -60,7 +60,7 @@ IN_WORDS = {
 
 @dataclass(frozen=True)
 class Observed:
-    """A VM as both witnesses see it. `error` is why its guest could not be asked at all.
+    """A VM as both witnesses see it. `error` is why its guest could not be asked at all; `hangs`: it runs no command.
 
     `before` and `after` are two readings of its counters; `passthrough`: its GPUs are its own. `at` is when it was
     looked at; without it, outages in logs are not judged.
@@ -71,6 +71,7 @@ class Observed:
     host: HostFacts = field(default_factory=HostFacts)
     error: str = ""
     remedy: str = ""
+    hangs: bool = False
     before: tuple[Reading, ...] = ()
     after: tuple[Reading, ...] = ()
     passthrough: bool = False
@@ -114,7 +115,8 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
     node, guest = observed.node, observed.guest
     inside: list[Finding] = []
     if observed.error:
-        yield Finding("ssh", "unknown", node.vm, node.host, observed.error, observed.remedy)
+        verdict: Verdict = "fail" if observed.hangs else "unknown"
+        yield Finding("ssh", verdict, node.vm, node.host, observed.error, observed.remedy)
     else:
         yield from _answers(node, guest)
         inside += _gpus(observed, profile)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
@@ -100,9 +100,13 @@ def preflight_findings(
     found += _clocks(alive, seen)
     found += _mtus(alive, seen)
     named = {f.vm for f in found if f.check in ("mtu", "rdma-link", "addresses")}
-    found += _paths(nodes, [p for p in paths if not {p.source, p.target} & (named | out)])
     cut = {f.vm for f in found if f.check == "addresses"} | out
-    found += _ports(nodes, [n for n in alive if n.vm not in cut], seen, wanted.listens)
+    paths = [p for p in paths if not {p.source, p.target} & (named | out)]
+    ports = list(_ports(nodes, [n for n in alive if n.vm not in cut], seen, wanted.listens))
+    cut_off = {f.vm for f in ports if f.check == "port-reach"}
+    both = {vm: [p for p in paths if p.small is False and vm in (p.source, p.target)] for vm in cut_off}
+    found += _paths(nodes, [p for p in paths if not any(p in own for own in both.values())])
+    found += [_with_paths(f, both.get(f.vm, [])) for f in ports]
     cut |= {f.vm for f in found if f.check == "port-reach"}
     if nodes and nodes[0].vm not in cut and not seen[nodes[0].vm].lacks:
         found += _logins(nodes[0], [n for n in alive[1:] if n.vm not in cut], seen, wanted)
@@ -261,6 +265,12 @@ def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[Finding]:
             )
             remedy = "raise the MTU of the distributed switch and of the physical switches"
             yield _fail("path-mtu", node, message, remedy, rail_part(rail))
+
+
+def _with_paths(found: Finding, paths: Sequence[Path]) -> Finding:
+    """Return a finding about a node that is not reached, or reaches none, with what its rails do not reach either."""
+    more = [f"no packet passes from {p.source} to {p.target} on {rail_part(p.rail)}" for p in paths]
+    return replace(found, message="; ".join((found.message, *more)))
 
 
 def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
