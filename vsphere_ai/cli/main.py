@@ -197,9 +197,9 @@ def _show_error(error: VsphereAiError) -> None:
         streams.say(diagnostics_text(error.diagnostics))
         return
     for line in error.message.splitlines():
-        streams.say(f"{error.title}: {safe(line)}")
+        streams.say(streams.fitted(f"{error.title}: {safe(line)}", "  "))
     for line in error.remedy.splitlines():
-        streams.say(f"  {safe(line)}")
+        streams.say(streams.fitted(f"  {safe(line)}", "  "))
 
 
 def _bug(error: Exception) -> int:

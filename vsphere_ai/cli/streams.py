@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -43,6 +44,17 @@ def say(text: str, rule: str = "") -> None:
     if rule:
         _remarks.append((rule, text))
     click.echo(text, err=True)
+
+
+def fitted(text: str, indent: str) -> str:
+    """Return a line as lines that fit the terminal, the later ones indented; whole where it is read by a program."""
+    if not is_screen(sys.stderr):
+        return text
+    from textwrap import wrap
+
+    columns = max(40, shutil.get_terminal_size((100, 24)).columns)
+    lines = wrap(text, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) or text
 
 
 def status(line: str) -> None:
