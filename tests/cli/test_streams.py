@@ -302,7 +302,7 @@ def test_no_command_is_silent_for_long(lab, monkeypatch, fast, rule, arguments):
 def test_an_error_fits_the_terminal_and_is_one_line_for_programs(monkeypatch):
     monkeypatch.setattr(streams, "is_screen", lambda _: True)
     monkeypatch.setenv("COLUMNS", "60")
-    text = "refused: train-02 on esx01.lab.local, 0000:3b:00.0: " + "the GPU is used by another process " * 3 + "/a" * 50
+    text = "refused: train-02 on esx01.lab.local, 0000:3b:00.0: " + "the GPU is used by another process " * 3 + "/a" * 9
     lines = streams.fitted(text, "  ").splitlines()
     assert max(len(line) for line in lines[:-1]) <= 60
     assert all(line.startswith("  ") for line in lines[1:])
