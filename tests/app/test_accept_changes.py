@@ -13,7 +13,9 @@ from vsphere_ai.app import accept_fabric, accept_farm
 from vsphere_ai.app import benchmark_nccl as nccl
 from vsphere_ai.app import benchmark_rdma as rdma
 from vsphere_ai.app.accept_values import Acceptance, AcceptRequest
+from vsphere_ai.app.benchmark_guests import BenchmarkGuests
 from vsphere_ai.app.events import ignore
+from vsphere_ai.benchmarks.history import Result, trends
 
 SPEED = 200.0
 
@@ -31,6 +33,11 @@ class Site:
     @property
     def fleet(self):
         return Fleet(list(self.nodes.values()), self.planted, self.seed)
+
+    @property
+    def guests(self):
+        shells = {vm: SimpleNamespace(vm=vm) for vm in self.nodes}
+        return BenchmarkGuests("run", self.nodes, shells, ignore)
 
     def facts(self):
         found = {}
@@ -51,7 +58,7 @@ class Site:
                 site.runs += len(trials)
                 return {trial: fleet.bandwidth(trial) for trial in trials}
 
-        runner = Simulated(request, self.nodes, {}, ignore)
+        runner = Simulated(request, self.guests, ignore)
         if request.options.pairwise:
             return nccl._pairwise(runner, list(self.nodes.values()))
         trial = nccl.Trial(tuple(self.nodes))
@@ -61,7 +68,7 @@ class Site:
         nodes = list(self.nodes.values())
         rates = []
         for name in ("rail 0", "rail 1"):
-            found = rdma._measure(name, nodes, {}, request, ignore)
+            found = rdma._measure(name, nodes, self.guests, request)
             rates += [rdma.RailRate(node.vm, name, found.get(node.vm), SPEED) for node in nodes]
         return rdma.RdmaResult(tuple((r, c, None) for r, c in rdma.judged_rails(rates)))
 
@@ -210,3 +217,25 @@ def test_another_baseline_takes_away_only_what_is_judged_by_it(site):
     baseline.write_text("other", "utf-8")
     made, taken = here.accept()
     assert (made.status, taken) == ("pass", 1)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(("share", "status"), [(0.97, "pass"), (0.65, "warn"), (0.4, "fail")])
+def test_an_all_reduce_that_became_slower_is_a_warning_also_of_two_vms(site, monkeypatch, count, share, status):
+    here = site(count)
+    for vm, node in here.nodes.items():
+        rails = tuple(replace(rail, speed=SPEED, rdma_device="mlx5_0") for rail in node.rails)
+        here.nodes[vm] = replace(node, rails=rails)
+    line = accept_fabric.line_rate(here.nodes.values())
+    results = [Result(at, "train", "nccl", "all_reduce", 2 * count, 1, line * v) for at, v in enumerate((0.97, share))]
+    trend = trends(results)[-1]
+    measure = here.bench_nccl
+
+    def bench(request, emit):
+        found = measure(request, emit)
+        return found if request.options.pairwise else replace(found, reference=results[-1].value, trend=trend)
+
+    monkeypatch.setattr(accept_fabric, "bench_nccl", bench)
+    made, _ = here.accept()
+    (whole,) = [m for g in made.gates for m in g.measurements if m.name == accept_fabric.ALL_REDUCE]
+    assert (whole.status, "slower than" in whole.text) == (status, share < 0.97)

@@ -80,6 +80,15 @@ def test_a_set_is_accepted_once_and_what_changed_is_measured_again(accept, cli, 
     }
     assert accept("--check")[0] == 1
 
+    # every VM is slow alike: no pair is slower than another, and half of the line rate is reached
+    accept.lab.set_defects(*({"kind": "rail-slow", "vm": f"train-0{n}", "factor": 0.65} for n in range(1, 5)))
+    for more in (["--again"], []):
+        _, slow = accept("--gate", "nccl", *more)
+        whole = next(m for m in gate(slow, "nccl")["measurements"] if m["name"] == "all_reduce of all VMs")
+        assert whole["status"] == "warn", whole
+        assert "slower than" in whole["text"]
+        assert whole["value"] > whole["limit"]
+
 
 def test_what_was_repaired_is_measured_again_and_passes(accept, cli):
     """Faults of each kind fail their gates; after the repair only what failed is measured again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vsphere_ai.app.accept_values import WORSE, Acceptance
+from vsphere_ai.app.benchmark_history import slower_text
 from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclResult, bench_nccl
 from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
 from vsphere_ai.app.events import Emit
@@ -96,8 +97,10 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     if result.reference is not None:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"
         line = line_rate(result.nodes)
-        status: Status = "fail" if line and result.reference < LEAST_OF_LINE * line else "pass"
+        slower = slower_text(result.trend) if result.trend else ""
+        status: Status = "fail" if line and result.reference < LEAST_OF_LINE * line else "warn" if slower else "pass"
         text += f", {result.reference / line:.0%} of the line rate of its rails, {line:g} GB/s" if line else ""
+        text += f"; {slower}" if slower else ""
         limit = LEAST_OF_LINE * line if line else None
         yield Measurement(ALL_REDUCE, status, text, parts, result.reference, limit, "GB/s")
 

@@ -53,9 +53,16 @@ def set_of(read: NodesResult) -> str:
 
 def say_slower(trend: Trend | None, emit: Emit) -> None:
     """Say that a result is worse than the spread of the earlier ones explains."""
-    if trend is not None and trend.is_worse and trend.norm is not None:
-        earlier = f"{trend.norm.mean:.2f} {trend.newest.unit} of {counted(trend.norm.count, 'earlier result')}"
-        emit(Remark("bench.slower", f"{trend.newest.set}: {-trend.change:.1%} slower than the {earlier}"))
+    if trend is not None and (text := slower_text(trend)):
+        emit(Remark("bench.slower", f"{trend.newest.set}: {text}"))
+
+
+def slower_text(trend: Trend) -> str:
+    """Return by how much a result is worse than the earlier ones; empty where their spread explains it."""
+    if not trend.is_worse or trend.norm is None:
+        return ""
+    earlier = f"{trend.norm.mean:.2f} {trend.newest.unit} of {counted(trend.norm.count, 'earlier result')}"
+    return f"{-trend.change:.1%} slower than the {earlier}"
 
 
 def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:

@@ -19,6 +19,7 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
 from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.layers import RUNS, measure_layers, separate, slow_ways
 from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl_run import NcclRun
@@ -83,6 +84,7 @@ class NcclResult:
 
     `layers` are VMs and pairs on each way, in GB/s, `slow` the slow ones of these with their share of the others.
     `trials` and `rounds` count what was run. `outcome` is that of a search. `left` says what of the run is still there.
+    `trend` compares the run of a whole set with its earlier ones.
     """
 
     nodes: tuple[Node, ...]
@@ -98,6 +100,7 @@ class NcclResult:
     layers: Mapping[Trial, float | None] = field(default_factory=dict)
     slow: Mapping[Trial, float] = field(default_factory=dict)
     left: tuple[Check, ...] = ()
+    trend: Trend | None = None
 
     @property
     def exit_code(self) -> int:
@@ -144,20 +147,21 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
         elif options.layers:
             result = _layers(runner, nodes)
         else:
-            result = _together(runner, nodes, expected)
-            _recorded(read, runner, emit)
+            result = replace(_together(runner, nodes, expected), trend=_recorded(read, runner, emit))
         if not (options.bisect or options.layers):
             result = runner.learned(result)
     return replace(result, left=guests.left)
 
 
-def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> None:
-    """Add the result of a whole set to its history, and say where it became slower."""
+def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> Trend | None:
+    """Add the result of a whole set to its history, and say where it became slower; return its trend."""
     name = set_of(read)
     if not name or runner.last is None:
-        return
+        return None
     ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
-    say_slower(record(read.estate.about.instance, name, runner.last, ranks), emit)
+    trend = record(read.estate.about.instance, name, runner.last, ranks)
+    say_slower(trend, emit)
+    return trend
 
 
 @dataclass

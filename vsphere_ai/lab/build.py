@@ -206,6 +206,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         lockdown_mode=cast(Any, f"lockdown{spec.lockdown.capitalize()}"),
         lockdown_exceptions=set(spec.lockdown_exceptions),
         advanced_options={
+            **({"Syslog.global.logHost": spec.log_host} if spec.log_host else {}),
             "Net.PVRDMAVmknic": spec.pvrdma_vmknic,
             "Misc.LogToFile": 1,
             "UserVars.SuppressShellWarning": 0,

@@ -231,7 +231,8 @@ class Host:
     `cluster` empty means a standalone host. `nvidia_driver` is the version of NVIDIA's host driver VIB, empty for
     none; `driver_line` is ``AIE`` or ``VMware``. `iommu` false hides passthrough, as with VT-d off in the BIOS;
     with `rebind` a device is passed through, or taken back, without a reboot.
-    `lockdown_exceptions` are the users whom lockdown mode lets in.
+    `lockdown_exceptions` are the users whom lockdown mode lets in. `log_host` is where the host sends its logs, such as
+    ``tcp://10.20.0.5:514``; empty for nowhere.
     `vgpu_migration` false is a driver that migrates no vGPUs. With `vgpu_instances` false ``nvidia-smi vgpu -q`` prints
     N/A instead of the GPU instances of vGPUs.
     `clock_ahead` is by how many seconds the clock of the host is ahead of vCenter's (negative: behind). With
@@ -254,6 +255,7 @@ class Host:
     ssh: Ssh = field(default_factory=Ssh)
     lockdown: str = "disabled"
     lockdown_exceptions: tuple[str, ...] = ()
+    log_host: str = ""
     nvidia_driver: str = ""
     driver_line: str = "AIE"
     vgpu_migration: bool = True
