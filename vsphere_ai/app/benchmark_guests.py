@@ -108,8 +108,8 @@ def benchmark_guests(
     """
     shells = launch_control.opened(nodes, settings)
     try:
-        with prepared(benchmark, nodes, shells, settings if meshed else None, emit) as found:
-            yield found
+        with prepared(benchmark, nodes, shells, settings if meshed else None, emit) as guests:
+            yield guests
     finally:
         launch_control.close(shells)
 
