@@ -83,8 +83,10 @@ def test_planted_defects_show_where_they_can_be_seen(guests):
         shell.run(["nvidia-smi"], timeout=0.5)
     guests.lab.set_defects({"kind": "flood", "vm": "trn-02", "command": "dmesg"})
     assert shell.run(["dmesg"]).truncated
-    with pytest.raises(UsageError, match="gpu-slow"):
+    with pytest.raises(UsageError, match="gpu-slwo") as refused:
         guests.lab.set_defects({"kind": "gpu-slwo"})
+    assert "gpu-slow" in refused.value.remedy
+    assert max(map(len, refused.value.remedy.splitlines())) <= 78
 
 
 def nccl(shell, hosts, *more):

@@ -245,7 +245,7 @@ def _line(shown: Shown) -> str:
     words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
     verdict = words.get(shown.verdict) or f"CHANGED, it was {fingerprint(shown.before)}"
     verdict += ", as vCenter shows it" if shown.vouched else ""
-    return f"{safe(shown.host)}  {shown.key.get_name()} {fingerprint(shown.key)}  {verdict}"
+    return f"{safe(shown.host)}: {verdict}\n  {shown.key.get_name()} {fingerprint(shown.key)}"
 
 
 def _plain(text: str) -> str:

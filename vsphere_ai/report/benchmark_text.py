@@ -18,7 +18,7 @@ from vsphere_ai.benchmarks.search import Outcome
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.benchmarks.verdict import Accused
 from vsphere_ai.model.text import counted, safe
-from vsphere_ai.report.layout import table
+from vsphere_ai.report.layout import grouped, table
 
 MOST_ROWS = 64
 """Rows of a table that text shows: the largest sizes."""
@@ -208,21 +208,23 @@ def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, fl
 
 
 def history_text(found: Sequence[Trend]) -> str:
-    """Return a line per measurement: the newest result, and its change against the earlier ones."""
+    """Return a table per set and benchmark: a line per measurement, the newest result, and its change."""
     if not found:
         return "no benchmark of a set is recorded on this machine"
+    of = grouped((f"{trend.newest.set}, {trend.newest.benchmark}", trend) for trend in found)
+    return "\n\n".join(f"{safe(name)}\n{_history_table(own)}" for name, own in of.items())
+
+
+def _history_table(found: Sequence[Trend]) -> str:
     rows = []
     for trend in found:
         own = trend.newest
         day = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d")
-        change = f"{trend.change:+.1%}" if trend.norm else "-"
-        verdict = (
-            "slower" if trend.is_worse else "faster" if trend.is_significant else "as before" if trend.norm else "-"
-        )
-        what = f"{own.benchmark} {own.operation}"
+        verdict = "slower" if trend.is_worse else "faster" if trend.is_significant else "as before"
+        change = f"{trend.change:+.1%} {verdict}" if trend.norm else "-"
         size, value = size_text(own.size) if own.size else "-", f"{own.value:.2f} {own.unit}"
-        rows.append((own.set, what, own.ranks, size, value, day, trend.count, change, verdict))
-    return table(("set", "measurement", "ranks", "size", "result", "newest", "results", "change", "verdict"), rows)
+        rows.append((own.operation, own.ranks, size, value, day, trend.count, change))
+    return table(("what", "ranks", "size", "result", "newest", "runs", "change"), rows)
 
 
 def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
