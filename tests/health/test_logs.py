@@ -138,7 +138,7 @@ def test_numbers_of_a_profile_have_a_limit_and_a_side():
     hot = replace(observed.host.gpus[PCI], measures={"temperature.gpu": 80.0})
     warm = replace(observed, host=replace(observed.host, gpus={PCI: hot}))
     assert rows(warm, Profile(numbers={"gpu_temperature": Number(typical=40, spread=2)})) == [
-        ("gpu-temperature", "warn", "guest", f"GPU {PCI}")
+        ("gpu-temperature", "warn", "host", f"GPU {PCI}")
     ]
     assert MEASURES["gpu_temperature"].limit(Number(typical=40, spread=5)) == 60
     with pytest.raises(ValueError, match="no number"):
