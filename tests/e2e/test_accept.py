@@ -113,6 +113,7 @@ def test_what_was_repaired_is_measured_again_and_passes(accept, cli):
     assert len(measured_rails(cli)) == 2  # with both neighbours
     assert cli("bench", "history") == 0
     assert "all_reduce" in cli.out
+    assert "slowest VM" in cli.out  # of each rail, in Gb/s
     # another driver in a guest takes away what was measured on that VM
     accept.lab.set_defects({"kind": "driver", "vm": "train-04", "version": "525.85.12"})
     assert accept("--check")[0] == 2

@@ -13,6 +13,8 @@ from vsphere_ai.app.accept_values import AcceptRequest
 from vsphere_ai.app.benchmark_burn import BurnOptions, BurnRequest, bench_burn
 from vsphere_ai.app.benchmark_history import history
 from vsphere_ai.app.benchmark_megatron import MegatronOptions, MegatronRequest, MegatronTest, bench_megatron
+from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
 from vsphere_ai.app.benchmark_scale import ScaleOptions, ScaleRequest, bench_scale
 from vsphere_ai.app.events import Remark, Status
 from vsphere_ai.errors import Refused, UsageError
@@ -236,6 +238,18 @@ def test_results_of_a_set_are_kept_and_the_gate_needs_a_measurement(cli, make_la
     found = {trend.newest.benchmark: trend for trend in history(name="train")}
     assert found["megatron"].count == 2
     assert (found["megatron"].newest.unit, found["burn"].newest.unit) == ("TFLOP/s", "steps/s")
+    for _ in range(2):
+        assert bench_rdma(RdmaRequest(nodes)).exit_code == 0
+        assert bench_nccl(
+            NcclRequest(nodes, NcclTest(least="64M", most="1G", suffix="_mpi"), NcclOptions(pairwise=True))
+        ).pairs
+    few = NodesRequest(("train-01", "train-02"), estate=EstateRequest(inventory=inventory))
+    assert bench_nccl(NcclRequest(few, NcclTest(suffix="_mpi"))).nodes
+    kept = {(t.newest.benchmark, t.newest.operation): t for t in history(name="train")}
+    rail = next(t for (name, what), t in kept.items() if name == "rdma")
+    assert (rail.count, rail.newest.unit, rail.newest.operation.partition(", ")[2]) == (2, "Gb/s", "slowest VM")
+    assert kept["nccl", "all_reduce, median of pairs"].count == 2
+    assert ("nccl", "all_reduce") not in kept, "two VMs are not the set"
 
     def gate(**more):
         file = cli.folder / "certificate.json"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.nodes import NodesResult
@@ -29,6 +30,19 @@ def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
     if run.collective is None or run.peak is None or run.largest is None:
         return None
     return keep(instance, Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
+
+
+def record_pairs(read: NodesResult, run: NcclRun, ranks: int, values: Sequence[float | None], emit: Emit) -> None:
+    """Add the median of all pairs of a set to its history, and say where it became slower; `run` is one of them.
+
+    Nothing is added where a pair was not measured, or the VMs are not those of one set.
+    """
+    name, found = set_of(read), [value for value in values if value is not None]
+    if not name or not found or len(found) < len(values) or run.collective is None or run.largest is None:
+        return
+    what = f"{run.collective.name}, median of pairs"
+    made = Result(time.time(), name, _NCCL, what, ranks, run.largest, median(found))
+    say_slower(keep(read.estate.about.instance, made), emit)
 
 
 def keep(instance: str, result: Result) -> Trend | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from vsphere_ai.app.benchmark_guests import BenchmarkGuests, benchmark_guests
-from vsphere_ai.app.benchmark_history import record, say_slower, set_of
+from vsphere_ai.app.benchmark_history import record, record_pairs, say_slower, set_of
 from vsphere_ai.app.benchmark_parse import baseline_of, require_new, write_baseline
 from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
 from vsphere_ai.app.launch_node.processes import MARK
@@ -142,6 +142,9 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
         runner = Runner(request, guests, emit)
         if options.pairwise:
             result = _pairwise(runner, nodes, expected)
+            if runner.last and not (options.known or options.pairs):
+                ranks = ranks_of(request.test, Trial((nodes[0].vm, nodes[1].vm)), runner.nodes)
+                record_pairs(read, runner.last, ranks, tuple(result.pairs.values()), emit)
         elif options.bisect:
             result = _bisect(runner, nodes)
         elif options.layers:

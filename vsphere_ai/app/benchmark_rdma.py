@@ -9,12 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.benchmark_guests import BenchmarkGuests, benchmark_guests
+from vsphere_ai.app.benchmark_history import keep, say_slower, set_of
 from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
-from vsphere_ai.app.nodes import NodesRequest, guest_settings, read_nodes
+from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.app.nodes_checked import checked
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import open_session
 from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.history import Result
 from vsphere_ai.benchmarks.perftest import (
     RailRate,
     judged_rails,
@@ -101,7 +103,21 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
     )
     of = {node.vm: node for node in nodes}
     rails = tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged_rails(rates))
+    if not request.known:
+        _record(read, rates, request, emit)
     return RdmaResult(rails, guests.left)
+
+
+def _record(read: NodesResult, rates: Sequence[RailRate], request: RdmaRequest, emit: Emit) -> None:
+    """Add what the slowest VM of each rail of a set reached to its history, and say where that became less."""
+    name = set_of(read)
+    for rail in dict.fromkeys(rate.rail for rate in rates) if name else ():
+        own = [rate.measured for rate in rates if rate.rail == rail]
+        reached = [value for value in own if value is not None]
+        if len(reached) == len(own):
+            what = f"{rail}, slowest VM"
+            made = Result(time.time(), name, "rdma", what, len(own), request.size, min(reached), "Gb/s")
+            say_slower(keep(read.estate.about.instance, made), emit)
 
 
 def _accused(rate: RailRate, check: Check | None, node: Node) -> Accused | None:
