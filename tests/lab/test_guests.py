@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from support.guest_farm import guest_farm
@@ -55,6 +56,27 @@ def test_a_guest_shows_its_gpu_its_rail_and_its_kernel(guests):
     counters = run(shell, "sh", "-c", "grep -H . /sys/class/infiniband/*/ports/*/counters/* 2>/dev/null")
     assert "/sys/class/infiniband/roces224f1/ports/1/counters/link_downed:0\n" in counters
     assert shell.run(["no-such-program"]).code == 127
+
+
+def named(text):
+    """The names of the lines of ``ibv_devinfo``, in their order, and its state of the port."""
+    lines = [line.partition(":") for line in text.splitlines() if ":" in line]
+    return [name.strip() for name, _, _ in lines], next(v.strip() for n, _, v in lines if n.strip() == "state")
+
+
+def test_ibv_devinfo_prints_what_real_ones_print(guests):
+    """The lines are those of captured outputs, and of rdma-core's source for a PVRDMA adapter."""
+    samples = {path.name: path.read_text("utf-8") for path in (Path(__file__).parent / "samples").glob("*ibv_devinfo*")}
+    real = {name: named(text) for name, text in samples.items()}
+    assert len(real) == 3
+    up = run(guests("trn-02"), "ibv_devinfo")
+    guests.lab.set_defects({"kind": "rail-down", "host": "esx02*", "nic": "vmnic4"})
+    down = run(guests("trn-02"), "ibv_devinfo")
+    for text, state in ((up, "PORT_ACTIVE (4)"), (down, "PORT_DOWN (1)")):
+        names, seen = named(text)
+        assert seen == state
+        assert any(seen == other for _, other in real.values())
+        assert all(names == other for other, _ in real.values())
 
 
 def test_planted_defects_show_where_they_can_be_seen(guests):

@@ -62,14 +62,20 @@ def _device(machine: Machine, nic: GuestNic) -> str:
         "transport": "InfiniBand (0)",
         "fw_ver": "1.0.0" if pvrdma else "20.31.1014",
         "node_guid": f"{guid[:4]}:{guid[4:6]}ff:fe{guid[6:8]}:{guid[8:]}",
+        "sys_image_guid": "0000:0000:0000:0000",
         "vendor_id": vendor,
         "vendor_part_id": part,
+        "hw_ver": "0x1" if pvrdma else "0x0",
+        "board_id": "1" if pvrdma else "MT_0000000223",
         "phys_port_cnt": 1,
     }
     port = {
         "state": "PORT_DOWN (1)" if down else "PORT_ACTIVE (4)",
         "max_mtu": "4096 (5)",
         "active_mtu": f"{size} ({code})",
+        "sm_lid": 0,
+        "port_lid": 0,
+        "port_lmc": "0x00",
         "link_layer": "Ethernet",
     }
     lines = [f"hca_id:\t{nic.rdma}", *(f"\t{name + ':':<32}{value}" for name, value in rows.items()), "\t\tport:\t1"]
