@@ -51,7 +51,8 @@ def test_a_broken_group_is_the_inventorys_fault_whoever_names_it(cli, tmp_path):
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(text, encoding="utf-8")
     assert cli("plan", MISSION, "-i", inventory, "--limit", "odd") == 65
-    assert f"{inventory}:5:" in cli.err
+    line = text[: text.index("odd:")].count("\n") + 1
+    assert f"{inventory}:{line}:" in cli.err
     assert cli.error == "input"
     assert "'nowhere'" in cli.err
 
