@@ -188,3 +188,13 @@ def test_sizes_go_from_small_to_large():
     with pytest.raises(UsageError, match="above the largest"):
         NcclTest(least="1G", most="8")
     assert NcclTest(least="1024K", most="1M").most == "1M"
+
+
+def test_arguments_of_nccl_tests_are_handed_on_and_checked():
+    usual = NcclTest(least="8", most="1G")
+    assert " ".join(usual.arguments) == "-b 8 -e 1G -f 2 -g 1 -n 20 -w 5"
+    other = NcclTest(least="8", most="1G", warmup=0, type="bfloat16", reduction="max", root=3, check=False, graph=2)
+    assert " ".join(other.arguments) == "-b 8 -e 1G -f 2 -g 1 -n 20 -w 0 -d bfloat16 -o max -r 3 -G 2 -c 0"
+    for wrong in ({"type": "float7"}, {"reduction": "median"}):
+        with pytest.raises(UsageError, match="nccl-tests has no"):
+            NcclTest(**wrong)

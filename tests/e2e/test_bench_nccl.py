@@ -152,6 +152,16 @@ def test_the_command_prints_a_line_per_trial_and_a_verdict(bench, cli):
     assert [f["vm"] for f in document["found"]] == ["trn-09"]
 
 
+def test_other_types_and_reductions_are_measured(bench, cli):
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--format", "json")
+    for more in (("--type", "bfloat16", "--reduction", "max"), ("--op", "broadcast", "--root", "1", "--no-check")):
+        cli("bench", "nccl", "trn-0[1:2]", *given, *more)
+        (run,) = json.loads(cli.out)["runs"]
+        assert run["busbw"] > 5, run
+    assert cli("bench", "nccl", "trn-0[1:2]", *given, "--type", "float7") == 64
+    assert "bfloat16" in cli.err
+
+
 def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli, monkeypatch):
     estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")
     nodes = NodesRequest(("trn-0[1234]",), estate=estate)

@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.benchmarks.collectives import COLLECTIVES
+from vsphere_ai.benchmarks.collectives import COLLECTIVES, TYPES
 from vsphere_ai.benchmarks.layers import LAYERS
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.nodes import Node
 
+REDUCTIONS = ("sum", "prod", "min", "max", "avg", "mulsum")
 _SIZE = re.compile(r"\d{1,15}[KMGT]?", re.IGNORECASE)
 
 
@@ -23,7 +24,9 @@ class NcclTest:
     """What is run: a collective from `least` to `most` bytes (``8``, ``1G``), each size times `factor`.
 
     `gpus` is the number of GPUs per VM, None: all. `folder` is where the programs are; empty: in the PATH of the
-    guest. `suffix` is that of programs built with MPI. ValueError-free: `UsageError` for what nccl-tests cannot take.
+    guest. `suffix` is that of programs built with MPI. `type` of the numbers, `reduction` and `root` are those of the
+    collective; `check`: results are compared with the right ones; `graph` is how often a CUDA graph is replayed, 0: no
+    graph. `UsageError` for what nccl-tests cannot take.
     """
 
     operation: str = "all_reduce"
@@ -35,6 +38,11 @@ class NcclTest:
     gpus: int | None = None
     folder: str = ""
     suffix: str = ""
+    type: str = "float"
+    reduction: str = "sum"
+    root: int = 0
+    check: bool = True
+    graph: int = 0
 
     def __post_init__(self) -> None:
         if self.operation not in COLLECTIVES:
@@ -44,6 +52,18 @@ class NcclTest:
                 raise UsageError(f"'{size}' is no size", "give bytes such as 8, 64M or 8G")
         if _bytes(self.least) > _bytes(self.most):
             raise UsageError(f"the smallest size {self.least} is above the largest {self.most}", "exchange them")
+        for what, name, known in (("type", self.type, tuple(TYPES)), ("reduction", self.reduction, REDUCTIONS)):
+            if name not in known:
+                raise UsageError(f"nccl-tests has no {what} '{name}'", f"there are: {', '.join(known)}")
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments of the program; those of its defaults are left out, but for sizes, iterations and warm-up."""
+        usual = ("-d", self.type, "float"), ("-o", self.reduction, "sum"), ("-r", self.root, 0), ("-G", self.graph, 0)
+        more = [word for flag, value, default in usual if value != default for word in (flag, str(value))]
+        more += [] if self.check else ["-c", "0"]
+        sizes = ("-b", self.least, "-e", self.most, "-f", str(self.factor), "-g", "1")
+        return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), *more)
 
     @property
     def program(self) -> str:
@@ -94,8 +114,7 @@ def command(
         argv += ["--mca", "plm_rsh_agent", agent]
     for variable, value in variables.items():
         argv += ["-x", f"{variable}={value}"]
-    argv += ["-x", "LD_LIBRARY_PATH", test.program, "-b", test.least, "-e", test.most, "-f", str(test.factor)]
-    return (*argv, "-g", "1", "-n", str(test.iterations), "-w", str(test.warmup))
+    return (*argv, "-x", "LD_LIBRARY_PATH", test.program, *test.arguments)
 
 
 def _restricted(trial: Trial, nodes: Mapping[str, Node]) -> dict[str, str]:

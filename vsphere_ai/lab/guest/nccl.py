@@ -43,6 +43,10 @@ FACTORS: dict[str, Callable[[int], float]] = {
 }
 WHOLE = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
 """Collectives whose size counts all ranks."""
+WIDTHS = {
+    "int8": 1, "uint8": 1, "f8e4m3": 1, "f8e5m2": 1, "half": 2, "bfloat16": 2, "int32": 4, "uint32": 4, "float": 4,
+    "int64": 8, "uint64": 8, "double": 8,
+}  # fmt: skip
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 Find = Callable[[str], Machine | None]
 
@@ -151,7 +155,8 @@ def _lines(run: Run, name: str) -> Iterator[str]:
     yield f"# Collective test starting: {name}_perf"
     yield (
         f"# nThread 1 nGpus {run.options.get('-g', '1')} minBytes {first} maxBytes {last} step: {step}(factor) "
-        f"warmup iters: {run.options.get('-w', '1')} iters: {iterations} agg iters: 1 validation: 1 graph: 0 unalign: 0"
+        f"warmup iters: {run.options.get('-w', '1')} iters: {iterations} agg iters: 1 "
+        f"validation: {run.options.get('-c', '1')} graph: {run.options.get('-G', '0')} unalign: 0"
     )
     yield "#"
     yield "# Using devices"
@@ -165,7 +170,8 @@ def _lines(run: Run, name: str) -> Iterator[str]:
     yield f"#       size         count      type   redop    root     {columns}     {columns} "
     units = f"{'(us)  (GB/s)  (GB/s)':<28}     (us)  (GB/s)  (GB/s)         "
     yield f"#        (B)    (elements)                               {units}"
-    share = 4 * ranks if name in WHOLE else 4
+    kind = run.options.get("-d", "float")
+    share = WIDTHS[kind] * (ranks if name in WHOLE else 1)
     best, noise = bandwidth(run, ranks), random.Random()  # noqa: S311 - noise, not a secret
     seen, size = [], first
     while size <= last:
@@ -178,9 +184,11 @@ def _lines(run: Run, name: str) -> Iterator[str]:
             algbw = own / microseconds / 1e3
             pair.append((microseconds, algbw, algbw * factor))
         seen += [busbw for *_, busbw in pair]
-        redop, root = ("sum" if name in REDUCING else "none"), "0" if name in ("broadcast", "reduce") else "-1"
-        cells = "".join(f"  {_time(t)}  {a:6.2f}  {b:6.2f}       0" for t, a, b in pair)
-        yield f"{own:>12}  {count:>12}  {'float':>8}  {redop:>6}  {root:>6}{cells}"
+        redop = run.options.get("-o", "sum") if name in REDUCING else "none"
+        root = run.options.get("-r", "0") if name in ("broadcast", "reduce") else "-1"
+        wrong = "N/A" if run.options.get("-c") == "0" else "0"
+        cells = "".join(f"  {_time(t)}  {a:6.2f}  {b:6.2f}  {wrong:>6}" for t, a, b in pair)
+        yield f"{own:>12}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}{cells}"
         size = size * step if step > 1 else size + (1 << 20)
     average = sum(seen) / len(seen) if seen else 0.0
     yield "# Out of bounds values : 0 OK"
