@@ -22,8 +22,7 @@ PACKAGE = ROOT / "vsphere_ai"
 # the rooms by floor, the lowest first: a room imports only rooms of lower floors; docs/architecture.md shows the arrows
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
-    ("model",),
-    ("security",),
+    ("model", "security"),
     ("addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),

@@ -24,6 +24,8 @@ from vsphere_ai.training.ras import PORT, Answer, read_answer
 from vsphere_ai.training.run import NodeRun, RunResult
 
 T = TypeVar("T")
+JobRun = RunResult
+"""How a run of a job stands, as every function that starts, watches or stops one returns it."""
 GAP = 5.0
 """Seconds between two questions to NCCL."""
 MOST_ASKED = 3

@@ -92,7 +92,7 @@ class Session:
     @cached_property
     def shells(self) -> Callable[[Target], Ssh] | None:
         """Connections to hosts' shells; None when the inventory has no `ssh:`."""
-        from vsphere_ai.reading.host_shells import shells_of
+        from vsphere_ai.app.host_shells import shells_of
 
         return shells_of(self.inventory)
 

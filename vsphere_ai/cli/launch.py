@@ -14,7 +14,7 @@ from vsphere_ai.errors import VsphereAiError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, LaunchRequest
-    from vsphere_ai.training.run import RunResult
+    from vsphere_ai.app.launch_watch import JobRun
 
 MODES = {
     "torchrun": "PyTorch: torchrun on each node starts its processes",
@@ -145,7 +145,7 @@ def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     return int(any(isinstance(each, VsphereAiError) for each in found.logs.values()))
 
 
-def _show(found: RunResult, form: str) -> int:
+def _show(found: JobRun, form: str) -> int:
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.launch_text import run_document, run_text
 

@@ -13,24 +13,24 @@ import click
 from vsphere_ai.cli import json_stream, streams
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.events import RunStarted
     from vsphere_ai.app.events import StepEvent as Event
-    from vsphere_ai.planning.planner import Plan
 
 Emit = Callable[["Event"], None]
 
 
 @contextmanager
-def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
+def make_progress(started: RunStarted, form: str) -> Iterator[Emit]:
     """Yield a function that shows the events of a run, one at a time, in the way this output wants them."""
     if form == "json":
         from vsphere_ai.report.run_json import event_line, run_header
 
-        json_stream.write("header", run_header(plan, run))
+        json_stream.write("header", run_header(started.plan, started.run))
         yield lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z")))
     elif streams.is_screen(sys.stdout):
-        yield from _live(plan)
+        yield from _live(started)
     else:
-        yield _lines(len(plan.steps))
+        yield _lines(len(started.plan.steps))
 
 
 def lose_output(error: OSError) -> None:
@@ -51,7 +51,7 @@ def _lines(total: int) -> Emit:
     return emit
 
 
-def _live(plan: Plan) -> Iterator[Emit]:
+def _live(started: RunStarted) -> Iterator[Emit]:
     """Keep one line per step in flight at the bottom of the screen; what ended scrolls above it."""
     from rich.console import Console
     from rich.live import Live
@@ -60,6 +60,7 @@ def _live(plan: Plan) -> Iterator[Emit]:
     from vsphere_ai.model.text import duration, safe
     from vsphere_ai.report.run_text import event_text
 
+    plan = started.plan
     flying: dict[str, tuple[Any, float, str]] = {}
     done = 0
     console = Console(highlight=False)

@@ -131,7 +131,7 @@ class RunOutput:
         if self._form == "text":
             click.echo(f"Run {started.run}", err=True)
         self._started, self._last = started, {}
-        self._show = self._running.enter_context(make_progress(started.plan, started.run, self._form))
+        self._show = self._running.enter_context(make_progress(started, self._form))
         self._running.enter_context(signals.first(started.stop))
         signals.add_farewell(self._last_words)
         self._running.callback(signals.drop_farewell, self._last_words)
