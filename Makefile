@@ -21,7 +21,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs clean
+.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs site clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -163,6 +163,11 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md
 	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
 	@$(BIN)/python -m tools.docgen.schemas docs/schemas
+
+site: $(VENV)/.installed-dev  ## build the documentation site: build/site/site/index.html
+	@$(BIN)/python -m tools.docgen.site build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
+	@echo "Open build/site/site/index.html"
 
 clean:  ## remove what was built here, .venv too
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

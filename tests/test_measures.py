@@ -16,9 +16,9 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 99,
-    "lines of the product": 45_228,
-    "arrows between rooms": 108,
-    "floors": 9,
+    "lines of the product": 45_243,
+    "arrows between rooms": 105,
+    "floors": 8,
 }
 LATER = (
     "kubernetes",

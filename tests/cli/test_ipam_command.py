@@ -105,15 +105,15 @@ def test_leases_are_shown_by_set_pool_and_address(session, document, ipam):
 def test_a_vm_that_is_there_has_its_lease_and_a_vm_that_is_gone_is_a_leak(session, document, soap):
     give(session, 2)
     mark(soap, "train-04", 1)
-    assert states(document("check", code=1)) == ["in use", "leaked"]
+    assert states(document("verify", code=2)) == ["in use", "leaked"]
     mark(soap, "train-01", 2)
-    assert states(document("check")) in (["in use", "in use"], ["in use", "not reported"])
+    assert states(document("verify")) in (["in use", "in use"], ["in use", "not reported"])
 
 
 def test_a_clone_with_a_copied_mark_is_not_the_owner(session, document, soap):
     give(session, 1)
     mark(soap, "train-04", 1, uuid="the uuid of another one")
-    assert states(document("check", code=1)) == ["leaked"]
+    assert states(document("verify", code=2)) == ["leaked"]
 
 
 def test_a_vmkernel_adapter_with_a_leased_address_is_a_conflict_that_names_it(inventory, document, soap):
@@ -122,7 +122,7 @@ def test_a_vmkernel_adapter_with_a_leased_address_is_a_conflict_that_names_it(in
     inventory.write_text(f"lab: true\npools:\n  a: {{subnet: {subnet}, ranges: ['{taken}'], default: true}}\n", "utf-8")
     with Session(load_inventory(inventory), None, EstateRequest()) as session:
         give(session, 1)
-    (each,) = document("check", code=1)["leases"]
+    (each,) = document("verify", code=2)["leases"]
     assert (each["address"], each["state"]) == (taken, "conflict")
     assert "esx01" in each["why"]
 
@@ -132,14 +132,14 @@ def test_an_ip_pool_of_vcenter_with_leased_addresses_is_a_conflict(session, docu
     config = vim.vApp.IpPool.IpPoolConfigInfo(subnetAddress="10.0.0.0", ipPoolEnabled=True, range="10.0.0.5#10")
     pool = vim.vApp.IpPool(name="vapps", ipv4Config=config)
     soap.content.ipPoolManager.CreateIpPool(dc=soap.find(vim.Datacenter, "DC0"), pool=pool)
-    (each,) = document("check", code=1)["leases"]
+    (each,) = document("verify", code=2)["leases"]
     assert "vapps" in each["why"]
 
 
 def test_an_edit_of_a_pool_under_its_leases_is_reported(session, document, inventory):
     give(session, 2)
     inventory.write_text(INVENTORY.replace("10.0.0.10-10.0.0.29", "10.0.0.11-10.0.0.29"), encoding="utf-8")
-    (stray,) = document("check", code=1)["out_of_range"]
+    (stray,) = document("verify", code=2)["out_of_range"]
     assert (stray["holder"], stray["addresses"]) == ("trn/mgmt", "10.0.0.10-10.0.0.11")
     assert document("show")["pools"][0]["out_of_range"] == 2
 
@@ -209,7 +209,7 @@ def test_a_leak_is_reclaimed_and_what_a_vm_has_is_not(session, document, ipam, s
     give(session, 3)
     mark(soap, "train-04", 1)
     ipam(*RECLAIM, code=1)  # how many VMs there are is not known
-    seen = document("check", code=1)["vms"]
+    seen = document("verify", code=2)["vms"]
     ipam(*RECLAIM, "--vms", str(seen + 1), code=1)
     found = document(*RECLAIM, "--vms", str(seen))
     assert [e["index"] for e in found["reclaimed"]] == [2, 3]
@@ -227,7 +227,7 @@ def test_a_lease_whose_vm_may_run_on_a_host_that_is_not_connected_is_unsafe(sess
     soap.lab.post("/lab/faults", {"rules": [{"on": "RebootHost_Task", "do": "host-never-returns"}]})
     soap.wait(host.RebootHost_Task(force=True))
     soap.until(lambda: host.runtime.connectionState == "notResponding")
-    assert states(document("check")) == ["unsafe"]
+    assert states(document("verify")) == ["unsafe"]
     found = document(*RECLAIM, "--vms", "1")
     assert (found["changed"], states({"leases": found["left"]})) == (False, ["unsafe"])
     assert len(document("show")["leases"]) == 1

@@ -61,7 +61,7 @@ def test_a_set_is_accepted_once_and_what_changed_is_measured_again(accept, cli, 
     assert len(accept.sets.ledger()) == before
     accept()
     assert (measured_pairs(cli), measured_rails(cli)) == ([], [])
-    assert accept("--check")[0] == 1
+    assert accept("--verify")[0] == 1
     assert "holds" in cli.out
 
     # facts of one host change: the tests of the VMs that run there are taken again, and no others
@@ -69,7 +69,7 @@ def test_a_set_is_accepted_once_and_what_changed_is_measured_again(accept, cli, 
     there = on(accept, host)
     soap = new_client(accept.lab)
     soap.host(host.partition(".")[0]).configManager.powerSystem.ConfigurePowerPolicy(key=1)
-    assert accept("--check")[0] == 2
+    assert accept("--verify")[0] == 2
     assert "power policy: dynamic" in cli.out
     _, again = accept()
     others = 4 - len(there)
@@ -78,7 +78,7 @@ def test_a_set_is_accepted_once_and_what_changed_is_measured_again(accept, cli, 
     assert {m["name"] for m in gate(again, "nccl")["measurements"]} == {
         m["name"] for m in gate(made, "nccl")["measurements"]
     }
-    assert accept("--check")[0] == 1
+    assert accept("--verify")[0] == 1
 
     # every VM is slow alike: no pair is slower than another, and half of the line rate is reached
     accept.lab.set_defects(*({"kind": "rail-slow", "vm": f"train-0{n}", "factor": 0.65} for n in range(1, 5)))
@@ -116,7 +116,7 @@ def test_what_was_repaired_is_measured_again_and_passes(accept, cli):
     assert "slowest VM" in cli.out  # of each rail, in Gb/s
     # another driver in a guest takes away what was measured on that VM
     accept.lab.set_defects({"kind": "driver", "vm": "train-04", "version": "525.85.12"})
-    assert accept("--check")[0] == 2
+    assert accept("--verify")[0] == 2
     assert "guest driver: 470.256.02 → 525.85.12" in cli.out
     assert there
 

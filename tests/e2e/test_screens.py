@@ -53,7 +53,7 @@ FRESH = {
     "rdma-devices": ("rdma devices", 0),
     "trust-host": ("trust host esx01.lab.local", 0),
     "lab-status": ("lab status", 0),
-    "lab-check": ("lab check", 0),
+    "lab-judge": ("lab judge", 0),
     "runs-none": ("runs", 0),
     "lock-free": ("unlock", 0),
 }

@@ -55,13 +55,13 @@ def held(farm):
 
 def test_what_was_leased_is_in_use_and_a_vm_that_someone_deleted_is_reclaimed(farm):
     farm.apply(play("train-[01:03]", nics=1))
-    found = farm.document("ipam", "check")
+    found = farm.document("ipam", "verify")
     assert [e["state"] for e in found["leases"]] == ["in use"] * 3
     assert held(farm) == {1: "10.20.0.11", 2: "10.20.0.12", 3: "10.20.0.13"}
     assert farm.document("ipam", "reclaim", "--yes")["reclaimed"] == []
 
     farm.destroy_behind_its_back("train-03")
-    leaked = [e["index"] for e in farm.document("ipam", "check", code=1)["leases"] if e["state"] == "leaked"]
+    leaked = [e["index"] for e in farm.document("ipam", "verify", code=2)["leases"] if e["state"] == "leaked"]
     assert leaked == [3]
     assert farm.document("ipam", "reclaim", "--grace", "0", "--yes")["changed"]
     assert held(farm) == {1: "10.20.0.11", 2: "10.20.0.12"}
@@ -76,7 +76,7 @@ def test_leases_that_were_lost_are_noticed_and_not_given_again(farm):
     soap.content.customFieldsManager.SetField(entity=soap.content.rootFolder, key=head.key, value="")
     vm = soap.vm("train-02")
     soap.wait(vm.PowerOff())
-    lost = farm.document("ipam", "check", code=1)["not_recorded"]
+    lost = farm.document("ipam", "verify", code=2)["not_recorded"]
     assert [(e["set"], e["index"], e["address"]) for e in lost] == [
         ("train", 1, "10.20.0.11"),
         ("train", 2, "10.20.0.12"),
@@ -197,13 +197,13 @@ def test_spare_addresses_are_held_for_growth_and_kept_when_the_set_shrinks(farm)
     farm.apply(play("other-a", name="others", nics=1))
     assert [e["address"] for e in farm.document("ipam", "show")["leases"] if e["set"] == "others"] == ["10.20.0.15"]
     farm.apply(play("train-[01:03]", cards=(card,)))
-    states = [e["state"] for e in farm.document("ipam", "check")["leases"] if e["set"] == "train"]
+    states = [e["state"] for e in farm.document("ipam", "verify")["leases"] if e["set"] == "train"]
     assert states == ["in use"] * 3 + ["spare"] * 2
     found = {e["index"]: e["address"] for e in farm.document("ipam", "show")["leases"] if e["set"] == "train"}
     assert [found[n] for n in (1, 2, 3, 4)] == ["10.20.0.11", "10.20.0.12", "10.20.0.13", "10.20.0.14"]
     playbook = farm.cli.file(play("train-[01:01]", cards=(card,)))
     farm("apply", playbook, "--yes", "--destroy", "2")
-    states = [e["state"] for e in farm.document("ipam", "check")["leases"] if e["set"] == "train"]
+    states = [e["state"] for e in farm.document("ipam", "verify")["leases"] if e["set"] == "train"]
     assert states == ["in use", "spare", "spare"]
 
 

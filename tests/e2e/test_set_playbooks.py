@@ -43,7 +43,7 @@ def test_an_example_converges_and_leaves_nothing_behind(training, cli, playbook)
     assert calls == {(name, call): 1 for name in made for call in ONCE[playbook.stem]}
     assert sets("verify", playbook) == 0
     assert {index for _, index, _ in sets.addresses()} == set(range(1, len(made) + 1))
-    assert sets("ipam", "check") == 0
+    assert sets("ipam", "verify") == 0
     assert sets("destroy", playbook, "--yes", "--destroy", len(made)) == 0, cli.out + cli.err
     assert vms() == before
     assert sets.addresses() == {}

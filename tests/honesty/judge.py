@@ -169,7 +169,7 @@ class Trial:
         found, struck = self.lab.check(max_down=down)["invariants"], self._struck()
         bad = {v["name"]: f for v in found for f in v["findings"] if not self._about(f) & struck}
         if bad:
-            self._wrong(f"apply ended with 0, and lab check finds {bad}")
+            self._wrong(f"apply ended with 0, and lab judge finds {bad}")
         again = self._say("plan", "--detailed-exitcode", "--start-ssh")
         if again.code:
             self._wrong(f"apply ended with 0, and the plan is not empty: exit {again.code}")

@@ -110,7 +110,7 @@ def test_a_tool_that_tells_the_truth_is_believed(tried):
         (case("no ssh section"), {"apply": (0, "", RUN)}, "what cannot be done was done"),
         (case("no ssh section"), {"plan": (1, "", ("StartService",)), "apply": (1, "", ())}, "plan changed the farm"),
         (case(), {"apply": (0, "", RUN), "again": 2}, "the plan is not empty"),
-        (case(), {"apply": (0, "", RUN), "left": ("power",)}, "lab check finds"),
+        (case(), {"apply": (0, "", RUN), "left": ("power",)}, "lab judge finds"),
         (case(), {"apply": (1, "", RUN[:2]), "left": ("maintenance",)}, "left behind: esx01"),
         (case(), {"apply": (1, "", RUN[:2]), "left": ("power",)}, "left behind: vm0"),
         (case("start_service: never", ssh=True, ssh_policy="on"),

@@ -1,4 +1,4 @@
-"""`lab faults`, `lab mark` and `lab check` as an operator types them."""
+"""`lab faults`, `lab mark` and `lab judge` as an operator types them."""
 
 import http.client
 import json
@@ -108,28 +108,28 @@ def test_up_takes_faults_and_a_reset_brings_them_back(cli, file, tmp_path, monke
 
 def test_mark_and_check(cli, lab, soap):
     soap.wait(soap.vm("train-03").PowerOffVM_Task())
-    code, out, _ = cli("check")
+    code, out, _ = cli("judge")
     assert code == 1
     assert "power          VIOLATED" in out
     assert "! train-03" in out
     assert cli("mark") == (0, "Judging starts after change 1.\n", "")
-    code, out, _ = cli("check")
+    code, out, _ = cli("judge")
     assert code == 0
     assert "VIOLATED" not in out
-    assert cli("check", "--since", "0")[0] == 1
-    assert cli("check", "--since", "0", "--skip", "power", "--skip", "sessions")[0] == 0
-    shown = json.loads(cli("check", "--since", "0", "--format", "json", "--max-down", "2")[1])
+    assert cli("judge", "--since", "0")[0] == 1
+    assert cli("judge", "--since", "0", "--skip", "power", "--skip", "sessions")[0] == 0
+    shown = json.loads(cli("judge", "--since", "0", "--format", "json", "--max-down", "2")[1])
     assert (shown["schema_version"], shown["ok"], shown["since"]) == (1, False, 0)
-    code, _, err = cli("check", "--skip", "nonsense")
+    code, _, err = cli("judge", "--skip", "nonsense")
     assert code == 64
     assert "duplicates" in err
-    code, _, err = cli("check", "--since", "77")
+    code, _, err = cli("judge", "--since", "77")
     assert (code, "no entry 77" in err) == (64, True)
 
 
 def test_without_a_lab(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(tmp_path / "none"))
-    for words in (["faults", "list"], ["faults", "clear"], ["mark"], ["check"], ["faults", "add", "{}"]):
+    for words in (["faults", "list"], ["faults", "clear"], ["mark"], ["judge"], ["faults", "add", "{}"]):
         assert cli(*words)[0] == 64
 
 

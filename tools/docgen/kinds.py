@@ -32,7 +32,7 @@ def with_fields(page: str, kind: type[Resource]) -> str:
 
 def with_list(page: str) -> str:
     """Return a page with its list of all kinds in the order of planning; ValueError when it has no such list."""
-    order, wrap = sort_kinds(kinds()), textwrap.TextWrapper(WIDTH, "  - ", "    ")
+    order, wrap = sort_kinds(kinds()), textwrap.TextWrapper(WIDTH, "- ", "  ")
     wrap.break_long_words = wrap.break_on_hyphens = False
     lines = []
     for target, name in (("datacenter", "datacenters"), ("host", "hosts"), ("vm", "VMs")):

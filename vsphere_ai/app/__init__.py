@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, check_certificate
+    from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, verify_certificate
     from vsphere_ai.app.accept_values import AcceptRequest
     from vsphere_ai.app.address_changes import (
         AddressChange,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         release_addresses,
         reserve_addresses,
     )
-    from vsphere_ai.app.address_check import CheckLeasesRequest, CheckLeasesResult, check_leases
+    from vsphere_ai.app.address_check import VerifyLeasesRequest, VerifyLeasesResult, verify_leases
     from vsphere_ai.app.address_lease import LeaseRequest, LeaseResult, lease_addresses
     from vsphere_ai.app.address_pools import (
         LeasesRequest,
@@ -88,10 +88,10 @@ if TYPE_CHECKING:
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
 _NAMES = {
-    "accept_farm": "AcceptResult CertificateState accept check_certificate",
+    "accept_farm": "AcceptResult CertificateState accept verify_certificate",
     "accept_values": "AcceptRequest",
     "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
-    "address_check": "CheckLeasesRequest CheckLeasesResult check_leases",
+    "address_check": "VerifyLeasesRequest VerifyLeasesResult verify_leases",
     "address_lease": "LeaseRequest LeaseResult lease_addresses",
     "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
     "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
@@ -143,7 +143,7 @@ __all__ += ["AdoptRequest", "DestroyRequest", "ReplaceRequest", "adopt", "destro
 __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
 __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
-__all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "check_certificate"]
+__all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "verify_certificate"]
 __all__ += ["NodesExportRequest", "check_node_files", "export_nodes"]
 __all__ += ["TopologyRequest", "TopologyResult", "check_topology", "nccl_topologies", "save_topologies"]
 __all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]
@@ -152,7 +152,8 @@ __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "d
 __all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "list_leases", "list_pools"]
 __all__ += ["LeaseRequest", "LeaseResult", "lease_addresses"]
 __all__ += ["AddressChange", "ReleaseRequest", "ReserveRequest", "release_addresses", "reserve_addresses"]
-__all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimRequest", "check_leases", "reclaim_addresses"]
+__all__ += ["Reclaim", "ReclaimRequest", "VerifyLeasesRequest", "VerifyLeasesResult"]
+__all__ += ["reclaim_addresses", "verify_leases"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]

@@ -109,7 +109,7 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
     return AcceptResult(made, tuple(kept))
 
 
-def check_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:
+def verify_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:
     """Compare a certificate with the farm as it is: which facts changed, and which tests that takes away."""
     made = read_certificate(request.certificate)
     changes = changes_since(made, _with_request(_acceptance(request, emit)).facts)

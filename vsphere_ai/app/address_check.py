@@ -13,14 +13,14 @@ from vsphere_ai.app.session import EstateRequest, open_session
 
 
 @dataclass(frozen=True)
-class CheckLeasesRequest:
+class VerifyLeasesRequest:
     """Which vCenter's leases to check."""
 
     estate: EstateRequest = field(default_factory=EstateRequest)
 
 
 @dataclass(frozen=True)
-class CheckLeasesResult:
+class VerifyLeasesResult:
     """Every lease with its state, leases that are not in their pools any more, and how many VMs were seen.
 
     `unrecorded`: addresses that VMs of sets were given and the ledger does not have.
@@ -34,12 +34,12 @@ class CheckLeasesResult:
 
     @property
     def exit_code(self) -> int:
-        """1 for a conflict, a leak, a lease out of its pool's range or lost; not for what is only not certain."""
+        """2 for a conflict, a leak, a lease out of its pool's range or lost; not for what is only not certain."""
         lost = self.out_of_range or self.unrecorded
-        return int(bool(lost) or any(e.state in ("conflict", "leaked") for e in self.leases))
+        return 2 * (bool(lost) or any(e.state in ("conflict", "leaked") for e in self.leases))
 
 
-def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLeasesResult:
+def verify_leases(request: VerifyLeasesRequest, emit: Emit = ignore) -> VerifyLeasesResult:
     """Compare the leases of a vCenter with what VMs, hosts and IP pools show. Changes nothing."""
     with open_session(request.estate, None, emit) as session:
         found = read_recorded(session)
@@ -47,4 +47,4 @@ def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLease
         states = assess(found.ledger, found.terms.pools, evidence)
         lost = unrecorded(found.ledger, found.terms.pools, evidence)
         gone = tuple(strays(found.ledger, found.terms))
-        return CheckLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms, tuple(lost))
+        return VerifyLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms, tuple(lost))

@@ -53,19 +53,19 @@ _options = gathering(
 @click.command("accept")
 @run_options
 @_options
-@click.option("--check", is_flag=True, help="Only compare the facts of the certificate with the farm.")
+@click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
 @format_option("text", "json", "markdown", "ctrf", "junit")
-def command(request: AcceptRequest, check: bool, form: str) -> int:
+def command(request: AcceptRequest, verify: bool, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
-    Exits 0 when every gate passed or only warns, 1 when one did not; with --check 2 when facts have changed.
+    Exits 0 when every gate passed or only warns, 1 when one did not; with --verify 2 when facts have changed.
     """
     from vsphere_ai import app
     from vsphere_ai.report.certificate_text import certificate_in, changes_text
     from vsphere_ai.report.json_text import json_text
 
-    if check:
-        state = app.check_certificate(request, show_event)
+    if verify:
+        state = app.verify_certificate(request, show_event)
         tests = [(gate, test.name, test.parts) for gate, test in state.tests]
         shown = (
             json_text(changes=state.changes, tests=tests)

@@ -19,7 +19,7 @@ _POOL = click.option("--pool", default="", metavar="NAME", help="The pool, where
 
 @click.group("ipam")
 def command() -> None:
-    """Show, check, reserve and reclaim addresses of the inventory's pools."""
+    """Show, verify, reserve and reclaim addresses of the inventory's pools."""
 
 
 @command.command("list")
@@ -54,18 +54,18 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
         click.echo(leases_text(*shown))
 
 
-@command.command("check")
+@command.command("verify")
 @vcenter_options
 @format_option()
-def check(estate: EstateRequest, form: str) -> int:
+def verify(estate: EstateRequest, form: str) -> int:
     """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
 
-    Exits 1 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
+    Exits 2 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
     """
     from vsphere_ai import app
     from vsphere_ai.report.addresses_text import check_text, states_document
 
-    found = app.check_leases(app.CheckLeasesRequest(estate), show_event)
+    found = app.verify_leases(app.VerifyLeasesRequest(estate), show_event)
     if form == "json":
         strays = [vars(each) for each in found.out_of_range]
         lost = [{"address": str(each.range), "set": each.set, "index": each.index} for each in found.unrecorded]

@@ -26,7 +26,7 @@ def command(context: click.Context) -> None:
     context.obj = _running
 
 
-for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark, lab_defects.plant):
+for _each in (lab_faults.faults, lab_faults.judge, lab_faults.mark, lab_defects.plant):
     command.add_command(_each)
 
 

@@ -1,4 +1,4 @@
-"""``vsphere-ai lab faults``, ``mark`` and ``check``: let things go wrong in the lab, and judge what came of it."""
+"""``vsphere-ai lab faults``, ``mark`` and ``judge``: let things go wrong in the lab, and judge what came of it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def clear(find: Find) -> None:
 @click.command()
 @click.pass_obj
 def mark(find: Find) -> None:
-    """Let `lab check` judge from here."""
+    """Let `lab judge` judge from here."""
     since = find().mark()
     click.echo(f"Judging starts after change {since}.")
 
@@ -98,7 +98,7 @@ def mark(find: Find) -> None:
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
 @format_option()
 @click.pass_obj
-def check(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
+def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
     """Judge what was done to the farm: nothing twice, nothing left behind. Ends with 1 when something was."""
     found = find().check(since=since, max_down=max_down)
     names = [v["name"] for v in found["invariants"]]

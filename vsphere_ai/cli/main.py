@@ -28,34 +28,43 @@ COMMANDS = {
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
     "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
     "adopt": ("vsphere_ai.cli.adopt", "Make VMs that are there VMs of a set; nothing of them changes."),
-    "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
-    "assess": ("vsphere_ai.cli.assess", "Assess the farm against the five pillars of a well-architected workload."),
-    "health": ("vsphere_ai.cli.health", "Check whether VMs are fit for training."),
-    "accept": ("vsphere_ai.cli.accept", "Accept a set for hand-over, with a certificate."),
-    "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
-    "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
-    "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),
     "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),
     "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
     "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
-    "unlock": ("vsphere_ai.cli.unlock", "Show who holds a vCenter's locks, and remove one whose holder is gone."),
+    "report": ("vsphere_ai.cli.report", "Write a plan, a run or a certificate as HTML, Markdown and more."),
+    "unlock": ("vsphere_ai.cli.unlock", "Show who holds the locks of a vCenter, and remove one."),
     "show": ("vsphere_ai.cli.show", "Write the live state as a playbook, or say what a run did."),
-    "report": ("vsphere_ai.cli.report", "Write a report of a plan, a run or a certificate: HTML, JUnit and more."),
+    "verify": ("vsphere_ai.cli.verify", "Compare the estate with a playbook; exit code 2 where they differ."),
+    "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
+    "assess": ("vsphere_ai.cli.assess", "Assess the farm against the rules of the five pillars."),
     "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
     "rdma": ("vsphere_ai.cli.rdma", "Follow RDMA from a VM to the wire, link by link."),
-    "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
-    "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
-    "ipam": ("vsphere_ai.cli.ipam", "Show the address pools of an inventory; needs no connection."),
-    "bench": ("vsphere_ai.cli.bench", "Check and compare results of benchmarks, find what is slow."),
-    "render": ("vsphere_ai.cli.render", "Write or check files for other tools; print network files of guests."),
-    "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training; needs no connection."),
-    "explain": ("vsphere_ai.cli.explain", "Explain a kind, key, rule, check, board or XID; needs no connection."),
-    "schema": ("vsphere_ai.cli.schema", "Print a JSON Schema for editors; needs no connection."),
-    "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
-    "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
+    "ipam": ("vsphere_ai.cli.ipam", "Show, verify and release the addresses of VMs."),
+    "health": ("vsphere_ai.cli.health", "Report whether VMs are fit for training, from guest and host."),
+    "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),
+    "bench": ("vsphere_ai.cli.bench", "Measure VMs and fabric, find what is slow."),
+    "accept": ("vsphere_ai.cli.accept", "Carry out the gates of a hand-over, and write its certificate."),
+    "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
+    "render": ("vsphere_ai.cli.render", "Write files for other tools: Slurm, Ansible, Kubernetes."),
+    "explain": ("vsphere_ai.cli.explain", "Print what the documentation says of a name."),
+    "schema": ("vsphere_ai.cli.schema", "Print a JSON Schema for editors."),
+    "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts, and what leads to them."),
+    "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board."),
+    "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training."),
+    "doctor": ("vsphere_ai.cli.doctor", "Report what is not ready for a run, and missing privileges."),
+    "trust": ("vsphere_ai.cli.trust", "Show and store certificates and SSH keys."),
     "completion": ("vsphere_ai.cli.completion", "Print or install the completion of words by the Tab key."),
-    "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),
+    "lab": ("vsphere_ai.cli.lab", "Start and stop the simulated GPU farm."),
 }
+GROUPS = {
+    "Set up": ("lab", "init", "examples", "trust", "doctor", "completion"),
+    "Change the estate": ("plan", "apply", "destroy", "replace", "adopt"),
+    "After a run": ("runs", "resume", "rollback", "report", "unlock"),
+    "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve"),
+    "Train": ("health", "launch", "bench", "accept", "output", "render"),
+    "Look up, without a connection": ("explain", "vars", "schema", "mig", "vgpu", "calculate"),
+}
+"""The commands by task, as `--help` lists them."""
 
 
 class Commands(click.Group):
@@ -82,14 +91,18 @@ class Commands(click.Group):
         """Suggest a command for a misspelt one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(COMMANDS)}."
-            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+            hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command '{args[0]}'. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+        """List the commands by task, without importing them."""
+        named = {name for names in GROUPS.values() for name in names}
+        rest = {"Commands": tuple(name for name in COMMANDS if name not in named)}
+        for title, names in (GROUPS | rest).items():
+            if shown := [(f"{name:<10}", COMMANDS[name][1]) for name in names if name in COMMANDS]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

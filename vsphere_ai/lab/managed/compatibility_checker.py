@@ -25,7 +25,7 @@ Checker = vim.vm.check.CompatibilityChecker
 def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, **_options: Any) -> Any:
     """Check a ConfigSpec for a VM on its host, or on the host given; the VM's power state does not matter."""
     if vm is None:
-        raise invalid_argument("vm", "the lab checks the configuration of existing virtual machines")
+        raise invalid_argument("vm", "the lab judges the configuration of existing virtual machines")
     mo = call.farm.store.get(vm)
 
     def test(target: ManagedObject) -> None:
