@@ -16,7 +16,8 @@ from vsphere_ai.language.patterns import expand
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.report.pages.certificate_page import certificate_report
-from vsphere_ai.report.pages.html import html
+from vsphere_ai.report.pages.geometry import GPU
+from vsphere_ai.report.pages.html import Frame, Link, html, key_of, page, policy, section_html
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -24,7 +25,7 @@ from vsphere_ai.resources.vm_hardware import VmHardware
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'\u202e"
 SEEN = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'\ufffd"
-VOID = {"meta", "link"}
+VOID = {"meta", "link", "input"}
 MOST_BYTES, MOST_NODES = 3_000_000, 10_000
 
 
@@ -185,7 +186,8 @@ def test_it_loads_nothing_and_hostile_names_are_only_text(name):
     assert not page.open
     assert SEEN in page.text
     tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "img", "iframe", "object", "embed", "base", "form"}
+    assert sum(tag == "script" for tag, _ in page.elements) == 1
+    assert not tags & {"img", "iframe", "object", "embed", "base", "form"}
     for tag, attributes in page.elements:
         assert not {a for a in attributes if a.startswith("on") or a in ("style", "src", "srcset")}
         assert attributes.get("href", "#").startswith("#") or (tag, attributes["href"]) == ("link", "data:,")
@@ -194,12 +196,14 @@ def test_it_loads_nothing_and_hostile_names_are_only_text(name):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_its_policy_allows_its_own_style_and_nothing_else(name):
+def test_its_policy_allows_its_own_style_and_script_and_nothing_else(name):
     text = html(REPORTS[name])
-    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    style, script = (re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1] for tag in ("style", "script"))
+    assert len(script) <= 5_000
+    own = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script)]
     policy = next(a["content"] for _, a in Page(text).elements if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{own[0]}'; script-src 'sha256-{own[1]}'; ")
+    assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -225,8 +229,8 @@ def test_slices_are_one_path_before_and_one_after():
     page = Page(html(plan_report(a_plan(items=items))))
     paths = [a["d"] for tag, a in page.elements if tag == "path" and a.get("class") in ("before", "after")]
     assert [d.count("M") for d in paths] == [1, 2]  # four hosts alike are one picture
-    assert "h138" in paths[0]  # seven slices
-    assert paths[1].startswith("M391 ")  # it begins at the fifth slice
+    assert "h290" in paths[0]  # seven slices
+    assert paths[1].startswith(f"M{GPU.after + 4 * 42 + 2} ")  # it begins at the fifth slice
     assert "esx[00:03]" in page.text
 
 
@@ -259,6 +263,33 @@ def test_a_run_of_1000_hosts_stays_in_the_budget():
     assert len(page.elements) <= MOST_NODES
     assert all(f"s{n:05}" in page.text for n in range(0, 8000, 7))
     assert "900 more targets are in the table" in page.text
+
+
+def test_a_server_has_its_links_its_script_and_its_own_policy():
+    frame = Frame(
+        (Link("Estate", "/", current=True), Link(HOSTILE, "/runs")), ("/live.js",), {"events": "/events"}, False
+    )
+    text = page(REPORTS["plan"], frame)
+    found = Page(text)
+    assert "Content-Security-Policy" not in text
+    assert ("script", {"src": "/live.js", "defer": None}) in found.elements
+    assert ("body", {"data-events": "/events"}) in found.elements
+    assert ("a", {"href": "/", "aria-current": "page"}) in found.elements
+    assert SEEN in found.text
+    assert "connect-src 'self'" in policy("'self'")
+
+
+def test_a_section_by_itself_is_as_on_its_page():
+    section = REPORTS["plan"].sections[0]
+    text = section_html(section)
+    assert f'id="{key_of(section)}"' in text
+    assert text in page(REPORTS["plan"])
+
+
+def test_sections_of_the_same_name_have_ids_of_their_own():
+    twice = replace(REPORTS["plan"], sections=REPORTS["plan"].sections[:1] * 2)
+    ids = [a["id"] for _, a in Page(html(twice)).elements if "id" in a]
+    assert len(ids) == len(set(ids))
 
 
 def test_a_report_without_rows_has_no_empty_sections():

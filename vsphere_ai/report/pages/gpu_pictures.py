@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vsphere_ai.model.state import Target
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.geometry import SLICES
 from vsphere_ai.report.pages.tables import Entry, target, text
 from vsphere_ai.report.pages.values import GpuPicture, GpuRow
 
-SLICES = 8
 MOST = 300
 """GPUs that are drawn; the table of changes has all of them."""
 _INSTANCE = re.compile(r"([1-7])g\.[0-9]+gb[^:]*(?::([0-7]))?")
@@ -38,7 +39,10 @@ def _rows(item: Entry) -> tuple[GpuRow, ...]:
         gpu, _, name = change["field"].partition(" ")
         if name in ("mode", "layout"):
             gpus.setdefault(gpu, {})[name] = (change.get("before"), change.get("after"))
-    return tuple(_row(gpu, fields) for gpu, fields in gpus.items())
+    alike = grouped((_row("", fields), gpu) for gpu, fields in gpus.items())
+    return tuple(
+        replace(row, gpu=f"{len(own)} GPUs: {', '.join(own)}" if own[1:] else own[0]) for row, own in alike.items()
+    )
 
 
 def _row(gpu: str, fields: dict[str, tuple[object, object]]) -> GpuRow:
@@ -52,14 +56,14 @@ def _row(gpu: str, fields: dict[str, tuple[object, object]]) -> GpuRow:
     return GpuRow(gpu, said[0], said[1], (_slices(layouts[0]), _slices(layouts[1])))
 
 
-def _slices(layout: object) -> tuple[tuple[int, int], ...]:
-    """Return where instances begin and how many compute slices they have; those without a place follow each other."""
+def _slices(layout: object) -> tuple[tuple[int, int, str], ...]:
+    """Return where instances begin, their compute slices and names; those without a place follow each other."""
     found, free = [], 0
     for name in layout if isinstance(layout, list | tuple) else ():
         match = _INSTANCE.match(str(name))
         if match:
             first = int(match[2]) if match[2] else free
             width = min(int(match[1]), SLICES - first)
-            found.append((first, width))
+            found.append((first, width, str(name).partition(":")[0]))
             free = min(first + width, SLICES - 1)
     return tuple(found)

@@ -1,33 +1,115 @@
-"""HTML of a report: one file with everything in it, which loads nothing and runs no script."""
+"""Pages of reports as HTML: a file with everything in it, which loads nothing, or a page that a server renders."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.model.text import duration, safe
-from vsphere_ai.report.pages.values import Bar, Report, Row, Timeline
+from vsphere_ai.model.text import safe
+from vsphere_ai.report.pages import geometry
+from vsphere_ai.report.pages.values import Report, Row, Section
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jinja2 import Environment
 
 MOST_ROWS = 120
 """Rows that a table has; further ones are lines of text, so that a page for 1,000 hosts opens at once."""
-LABEL, WIDE, HIGH = 200, 600, 18
-"""Pixels of a timeline: its labels, its bars, and the height of a row."""
-SLICE, GPU_HIGH = 20, 30
-"""Pixels of a slice, and the height of the row of a GPU."""
-LEFT, RIGHT = 120, 310
-"""Where the slices before and after begin."""
+MOST_BYTES, MOST_NODES = 3_000_000, 10_000
+"""Size of a page, and elements in it, up to which it opens at once on an office computer."""
+MARKS = {"fail": "fail", "failed": "fail", "warn": "warn", "unknown": "unknown", "broken": "fail"}
+"""Cells that have a colour, and whose."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to another page of a server; `current`: it is the one that is shown."""
+
+    text: str
+    href: str
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the content of a page. A report in a file has the frame without anything.
+
+    `scripts` are addresses of further scripts, and `data` the data attributes of the body that they read. Without
+    `policy` the page names none: its server sends one, see `policy`.
+    """
+
+    links: tuple[Link, ...] = ()
+    scripts: tuple[str, ...] = ()
+    data: Mapping[str, str] = field(default_factory=dict)
+    policy: bool = True
+    foot: str = ""
+
+
+ALONE = Frame()
 
 
 def html(report: Report) -> str:
-    """Return a report as HTML. Texts are escaped; control and bidirectional characters are replaced."""
-    return _environment().get_template("report.html.j2").render(report=report)
+    """Return a report as a file. Texts are escaped; control and bidirectional characters are replaced."""
+    return page(report)
+
+
+def page(report: Report, frame: Frame = ALONE) -> str:
+    """Return a page: heading, verdict, figures, facts, and the sections, in their frame."""
+    made = _environment()
+    whole = made.get_template("page.html.j2").render(
+        report=report, frame=frame, policy=policy(), style=_part("style.css.j2"), script=_part("script.js.j2")
+    )
+    return whole.strip()
+
+
+def section_html(section: Section) -> str:
+    """Return one section, with which a page may replace the one of the same id: see `key_of`."""
+    module = _environment().get_template("tables.html.j2").module
+    written: str = module.body(section, key_of(section))  # type: ignore[attr-defined]
+    return written.strip()
+
+
+def policy(more: str = "") -> str:
+    """Return the Content-Security-Policy of a page: its own style and script, and nothing else.
+
+    `more` are sources of scripts, such as ``'self'``, which may also be connected to.
+    """
+    style, script = (_digest(_part(name)) for name in ("style.css.j2", "script.js.j2"))
+    connect = f" connect-src {more};" if more else ""
+    scripts = f"script-src 'sha256-{script}'{f' {more}' if more else ''};"
+    return (
+        f"default-src 'none'; style-src 'sha256-{style}'; {scripts}{connect} "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def key_of(section: Section) -> str:
+    """Return the id of a section: its title in small letters with hyphens."""
+    return f"s-{re.sub(r'[^a-z0-9]+', '-', section.title.lower()).strip('-')}"
+
+
+def keyed(sections: Iterable[Section]) -> list[tuple[str, Section]]:
+    """Return sections with their ids; of several with the same one, each later one has a number."""
+    count = Counter[str]()
+    found = []
+    for section in sections:
+        key = key_of(section)
+        count[key] += 1
+        found.append((key if count[key] == 1 else f"{key}_{count[key]}", section))
+    return found
+
+
+def weight(text: str) -> tuple[int, int]:
+    """Return the bytes of a page, and about how many elements it has."""
+    return len(text.encode()), len(re.findall(r"<[a-z]", text))
 
 
 @cache
@@ -42,16 +124,22 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_inert,
     )
-    made.globals.update(most=MOST_ROWS, label=LABEL, wide=WIDE, high=HIGH, gpu_high=GPU_HIGH, left=LEFT, right=RIGHT)
-    made.filters.update(
-        digest=_digest, frame=_frame, slices=_slices, spans=_spans, ticks=_ticks, states=_states, lines=_lines
-    )
+    made.globals.update(most=MOST_ROWS, marks=MARKS, gpu=geometry.GPU, time=geometry.TIME)
+    made.filters.update(keyed=keyed, lines=_lines, **geometry.FILTERS)
     return made
 
 
-def _digest(style: str) -> str:
-    """Return what the page's policy allows its style by: its SHA-256 in base64."""
-    return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+@cache
+def _part(name: str) -> str:
+    """Return the style or the script of a page."""
+    from markupsafe import Markup
+
+    return Markup(_environment().get_template(name).render())  # our own text, with nothing from outside  # noqa: S704
+
+
+def _digest(part: str) -> str:
+    """Return what a page's policy allows its style or script by: its SHA-256 in base64."""
+    return base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
 
 
 def _inert(value: object) -> object:
@@ -64,32 +152,3 @@ def _lines(rows: Iterable[Row]) -> str:
     from markupsafe import Markup, escape
 
     return Markup("\n").join(escape(" | ".join(safe(cell) for cell in row)) for row in rows)
-
-
-def _slices(found: Iterable[tuple[int, int]], left: int, row: int) -> str:
-    """Return the path of slices: a rectangle each, with a gap between them."""
-    top = row * GPU_HIGH + 6
-    return "".join(
-        f"M{left + first * SLICE + 1} {top}h{width * SLICE - 2}v18h-{width * SLICE - 2}z" for first, width in found
-    )
-
-
-def _frame(rows: int, left: int) -> str:
-    """Return the path of the outlines of GPUs: eight memory slices each."""
-    return "".join(f"M{left} {row * GPU_HIGH + 4}h{8 * SLICE}v22h-{8 * SLICE}z" for row in range(rows))
-
-
-def _spans(bar: Bar, status: str, line: Timeline, row: int) -> str:
-    """Return the path of what ended in one way on a target; nothing is narrower than two pixels."""
-    scale, top = WIDE / line.seconds, row * HIGH + 4
-    found = ((LABEL + begin * scale, max(took * scale, 2)) for state, begin, took in bar.spans if state == status)
-    return "".join(f"M{x:.1f} {top}h{wide:.1f}v{HIGH - 6}h-{wide:.1f}z" for x, wide in found)
-
-
-def _states(bar: Bar) -> list[str]:
-    return sorted({state for state, _, _ in bar.spans})
-
-
-def _ticks(line: Timeline) -> list[tuple[float, str]]:
-    """Return where the marks of a time axis are, and what they say."""
-    return [(LABEL + WIDE * n / 4, duration(line.seconds * n / 4)) for n in range(5)]

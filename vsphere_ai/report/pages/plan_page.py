@@ -29,7 +29,7 @@ def plan_report(plan: Entry) -> Report:
     sections = kept(
         Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "help"), wrong=True),
         impact(plan["impact"]),
-        replace(changed, gpus=gpu_pictures(plan["items"])),
+        replace(changed, pictures=gpu_pictures(plan["items"])),
         Section("Findings", _FINDING, about(findings, _FINDING_KEYS), f"{plan.get('passed', 0)} rules passed."),
         Section("Answers of vCenter", ("targets", "check", "faults", "warnings", "note"), _answers(plan)),
         Section(

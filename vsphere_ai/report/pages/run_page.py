@@ -44,7 +44,9 @@ def run_report(run: Entry) -> Report:
         _targets(steps),
         impact(approved.get("impact", {})),
         replace(
-            changes(approved.get("items", ())), title="Approved changes", gpus=gpu_pictures(approved.get("items", ()))
+            changes(approved.get("items", ())),
+            title="Approved changes",
+            pictures=gpu_pictures(approved.get("items", ())),
         ),
         Section("Steps", _STEP, tuple(map(_row, steps))),
         Section("Pending actions that are closed", _PENDING, tuple(_pending(p) for p in pending if p["closed"])),
@@ -117,4 +119,4 @@ def _targets(steps: Sequence[Entry]) -> Section:
         bars.append(Bar(name, spans))
     line = Timeline(max(stop - start, 1.0), tuple(bars[:BARS]), max(len(bars) - BARS, 0))
     heads = ("target", "first step after", "last step ended after", "time in steps", "steps", "failed")
-    return Section("Timeline", heads, tuple(rows), timeline=line)
+    return Section("Timeline", heads, tuple(rows), pictures=(line,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Status = Literal["pass", "warn", "unknown", "fail"]
 Row = tuple[str, ...]
@@ -11,12 +11,15 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class GpuRow:
-    """A GPU before and after: its address, both states as text, and the slices as (first, width) of eight."""
+    """GPUs that are alike before and after: their addresses, both states as text, and their instances.
+
+    An instance is (first memory slice, compute slices, name).
+    """
 
     gpu: str
     before: str
     after: str
-    slices: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+    slices: tuple[tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,12 @@ class GpuPicture:
 
     hosts: str
     rows: tuple[GpuRow, ...]
+    form: ClassVar[str] = "gpus"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What was done on a target as spans (seconds from the start of the run, seconds it took), by how it ended."""
+    """A target as spans (status, seconds from the start, seconds it took), by plan and as it was carried out."""
 
     target: str
     spans: tuple[tuple[str, float, float], ...]
@@ -37,24 +41,40 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Bars over the seconds that a run took; those that are left out are in the table of steps."""
+    """Bars over the seconds that a plan or a run takes; those that are left out are in the table below."""
 
     seconds: float
     bars: tuple[Bar, ...]
     more: int = 0
+    form: ClassVar[str] = "timeline"
+
+
+Picture = GpuPicture | Timeline
 
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with what is drawn above it. `wrong`: its rows stand against what is reported."""
+    """A titled table with what is drawn above it. `wrong`: its rows stand against what is reported.
+
+    `folded`: the table is closed at first where the page can fold.
+    """
 
     title: str
     heads: Row
     rows: tuple[Row, ...]
     note: str = ""
-    gpus: tuple[GpuPicture, ...] = ()
-    timeline: Timeline | None = None
+    pictures: tuple[Picture, ...] = ()
     wrong: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Number:
+    """A figure at the top of a report, and what it counts. `status` colours it; "" does not."""
+
+    value: str
+    label: str
+    status: Status | Literal[""] = ""
 
 
 @dataclass(frozen=True)
@@ -91,3 +111,4 @@ class Report:
     sections: tuple[Section, ...]
     cases: tuple[Case, ...] = ()
     results: tuple[Result, ...] = ()
+    numbers: tuple[Number, ...] = ()
