@@ -25,9 +25,9 @@ EXPECTED = {
     ],
     "inventories/groups.yml": [
         ("3:3", "'gpu hosts' cannot be a name here", "use letters, digits, '_', '-' and '.', and start with a letter"),
-        ("4:9", "the group 'none' selects nothing", "give 'cluster: ...' or 'datacenter: ...' or 'names: ...'"),
+        ("4:9", "this selects nothing", "'tag: ...'"),
         ("5:3", "'all' always means every object", "choose another name for this group"),
-        ("6:12", "unknown key 'folder'", "possible here: cluster, datacenter, names"),
+        ("6:12", "unknown key 'pool'", "possible here: any, attribute, cluster, datacenter, folder, gpu, names, power"),
         ("8:13", "expected a mapping (key: value), but this is the number 5", "write a mapping (key: value)"),
         ("9:14", "expected text, but this is the number 5", 'quote it: "5"'),
     ],

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
+from vsphere_ai.language.desired import desired, vcenters
 from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VCenterSettings
 from vsphere_ai.language.play import Power, Rolling, from_document, to_document
-from vsphere_ai.language.playbook import desired, load_playbook, vcenters
+from vsphere_ai.language.playbook import load_playbook
 
 FULL = """\
 - name: GPU hosts
@@ -167,7 +168,10 @@ def test_a_play_is_for_one_vcenter(read, inventory, estate):
     assert [target.name for target in desired(playbook, two, estate, vcenter="lab")] == ["esx01.lab.local"]
     assert vcenters(read("- {hosts: all, mig: {mode: enabled}}\n"), inventory) == ("lab",)
     (unsaid,) = faults(lambda: vcenters(read("- {hosts: all, mig: {mode: enabled}}\n"), two))
-    assert unsaid[2:] == ("the inventory has 2 vCenters", "add 'vcenter: ...' to this play; there is: edge, lab")
+    assert unsaid[2:] == (
+        "the inventory has 2 vCenters",
+        "choose one with --vcenter, or add 'vcenter: ...' to this play; there is: edge, lab",
+    )
     (unknown,) = faults(lambda: vcenters(read("- {hosts: all, vcenter: lap, mig: {mode: enabled}}\n"), two))
     assert unknown[2:] == ("the inventory has no vCenter 'lap'", "did you mean 'lab'?")
 

@@ -8,8 +8,9 @@ import pytest
 from support.estates import ESX1, ESX2, OFF, ON, PCI, estate, guest, host, made, pvrdma_device, smi, view, vm
 from support.missions import finished_farm, plain_farm
 
+from vsphere_ai.language.desired import desired
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
-from vsphere_ai.language.playbook import desired, load_playbook
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.model.state import Target
 from vsphere_ai.report.playbook_text import playbook_text
 from vsphere_ai.resources import kinds

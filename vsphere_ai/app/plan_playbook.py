@@ -20,7 +20,7 @@ from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import live
-from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language.desired import managed
 from vsphere_ai.language.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate, with_probes
 from vsphere_ai.model.pending import Pending
@@ -209,7 +209,7 @@ def _made(
     def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides, Estate]:
         estate = session.placed(playbook, estate)
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
-        agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
+        agents = managed(playbook, session.inventory, estate, vcenter=session.settings.name)
         desired = session.desired(playbook, estate)
         more = merged(extra, ledger_steps(estate, desired), rule_steps(session.set_plays(playbook), desired, estate))
         return desired, Besides(more, out, agents), estate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language import desired
 from vsphere_ai.language.play import Play, Playbook, TargetPlan, from_document
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
@@ -44,5 +44,5 @@ def _play_before(session: Session, target: Target, plan: TargetPlan, changing: S
 def pinned(session: Session, playbook: Playbook, estate: Estate) -> Playbook:
     """Return a playbook that is for the targets it means now, narrowed by `--limit`, whatever they are called."""
     only = session.desired(playbook, estate)
-    done = playbooks.pinned(playbook, session.inventory, estate, only, vcenter=session.settings.name)
+    done = desired.pinned(playbook, session.inventory, estate, only, vcenter=session.settings.name)
     return pin_leaving(done, only, estate)

@@ -9,10 +9,11 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import observed_outputs
 from vsphere_ai.errors import Conflict, InputError
-from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language.desired import vcenters
 from vsphere_ai.language.document import require
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.language.play import Playbook, ResolvedReference
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.language.reference import Reference, Resolved, Unresolved
 from vsphere_ai.language.validation import suggest
 from vsphere_ai.resources import kinds
@@ -78,7 +79,7 @@ class _Resolver:
         except InputError as error:
             first = error.diagnostics[0]
             raise Unresolved(f"{reference.file} cannot be read: {first.mark}: {first.message}", first.help) from None
-        names = playbooks.vcenters(playbook, find_inventory(self.estate.inventory))
+        names = vcenters(playbook, find_inventory(self.estate.inventory), chosen=self.estate.vcenter)
         chosen = self.estate.vcenter if self.estate.vcenter in names or len(names) != 1 else ""
         with open_session(replace(self.estate, vcenter=chosen), playbook, self.emit) as session:
             found, _ = observed_outputs(session, playbook, playbook.outputs)
@@ -87,7 +88,7 @@ class _Resolver:
 
 def _load(path: Path, resolver: _Resolver) -> Playbook:
     own = replace(resolver, inside=(*resolver.inside, path.resolve()), found=[])
-    playbook = playbooks.load_playbook(path, kinds(), own.resolve)
+    playbook = load_playbook(path, kinds(), own.resolve)
     return replace(playbook, references=tuple(own.found))
 
 

@@ -14,7 +14,7 @@ from vsphere_ai.app.events import Emit, SessionOpened, Status, ignore
 from vsphere_ai.app.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language.desired import choose_vcenter, desired
 from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import groups_of, narrow
@@ -67,7 +67,7 @@ class Session:
     ) -> None:
         self.inventory, self.playbook, self.options = inventory, playbook, options
         self.emit, self.stop = emit, Stop()
-        self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
+        self.settings = choose_vcenter(playbook, inventory, options.vcenter)
         self.locks: Hold | None = None
         self.more_paths: Mapping[str, tuple[str, ...]] = {}
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
@@ -159,13 +159,13 @@ class Session:
 
     def _wanted(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what a playbook wants of each target; of an estate in which the members of its sets are laid out."""
-        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+        wanted = desired(playbook, self.inventory, estate, vcenter=self.settings.name)
         plays = self.set_plays(playbook)
         return with_members(wanted, plays, estate) if plays else wanted
 
     def set_plays(self, playbook: Playbook | None) -> tuple[SetPlay, ...]:
         """Return the plays of a playbook that make VMs in this vCenter."""
-        return plays_of(playbook, self.settings.name, only=len(self.inventory.vcenters) == 1)
+        return plays_of(playbook, self.settings.name)
 
     def laid_out(self, playbook: Playbook | None, estate: Estate, *, addresses: bool = True) -> LaidOut:
         """Return an estate with the VMs of the playbook's sets, those to be made included; `addresses`: with theirs."""

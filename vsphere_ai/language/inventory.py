@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
@@ -17,7 +17,7 @@ from vsphere_ai.language.inventory_fields import Address, FilePath, Password, Pe
 from vsphere_ai.language.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventory_leaves import Leaf, read_leaves
 from vsphere_ai.language.inventory_pools import read_pools, read_reserved
-from vsphere_ai.language.patterns import PatternError, Term, parse, split
+from vsphere_ai.language.selectors import HostGroup, VmGroup
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.networks import Range
 from vsphere_ai.model.state import TargetKind
@@ -34,21 +34,6 @@ def _fingerprint(text: str) -> str:
         help = "show it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE"
         raise ValueError(f"this is not a SHA-256 fingerprint (64 hexadecimal digits)\n{help}")
     return digits
-
-
-def _pattern(text: str) -> str:
-    return _patterns((text,), split)[0]
-
-
-def _patterns(texts: tuple[str, ...], check: Callable[..., Iterable[Term]] = parse) -> tuple[str, ...]:
-    try:
-        tuple(check(*texts))
-    except PatternError as error:
-        raise ValueError(f"{error.message}\n{error.help}") from None
-    return texts
-
-
-Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterValidator(_patterns)]
 
 
 class Tls(Section):
@@ -106,23 +91,6 @@ class SshSettings(Section):
     def endpoint(self, host: str) -> tuple[str, int]:
         """Return the address and port of a host's SSH service."""
         return split_peer(self.addresses.get(host, host), self.port)
-
-
-class HostGroup(Section):
-    """Hosts that fulfil all of the given conditions."""
-
-    cluster: str | None = None
-    datacenter: str | None = None
-    names: Patterns | None = None
-
-
-class VmGroup(Section):
-    """VMs that fulfil all of the given conditions; a folder includes the folders below it."""
-
-    folder: str | None = None
-    cluster: str | None = None
-    datacenter: str | None = None
-    names: Patterns | None = None
 
 
 @dataclass(frozen=True)
@@ -305,16 +273,10 @@ def _groups(
         names = (value,) if isinstance(value, str) else value
         given = {"names": names} if bare else value
         made = validate(model, given, place.inside(path, "names" if bare else ""))
-        if made is not None and not any(made.model_dump().values()):
-            place.refuse(path, f"the group '{name}' selects nothing", f"give {_or(model)}")
-        elif made is not None:
+        if made is not None:
             mark = place.document.mark_of_key(path)
             found[name] = Group(name, made, mark, place.document.excerpt(mark, len(name)))
     return found
-
-
-def _or(model: type[BaseModel]) -> str:
-    return " or ".join(f"'{name}: ...'" for name in model.model_fields)
 
 
 def _check_name(name: str, path: tuple[str, str], place: Place) -> None:

@@ -1,4 +1,7 @@
-"""Patterns such as ``gpu_hosts:esx-[01:16]:!esx-09``: what Ansible's users write, taken apart."""
+"""Patterns such as ``gpu_hosts:esx-[01:16]:!esx-09``: what Ansible's users write, taken apart.
+
+A part such as ``tag=Team/ml`` is a condition: of the targets that fulfil it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,24 @@ MAX_LENGTH = 4096
 MAX_NAMES = 10_000
 
 REF = r"(?:Datacenter|HostSystem|VirtualMachine):[A-Za-z0-9_.-]+"
-# A term ends at a separator that is neither inside of brackets nor part of a reference.
-_TERM = re.compile(rf"\s*(?P<sign>[!&]?)\s*(?![!&\s])(?P<name>{REF}(?=\s*(?:[:,]|$))|(?:\[[^\]]*\]|[^:,\[]|\[)+)")
+KEYS = ("tag", "attribute", "pool", "cluster", "datacenter", "folder", "gpu", "power")
+"""What a condition may be about."""
+EXAMPLES = {
+    "tag": "tag=Team/ml",
+    "attribute": "attribute=owner=ml",
+    "pool": "pool=research",
+    "cluster": "cluster=gpu-a",
+    "datacenter": "datacenter=DC0",
+    "folder": "folder=ai/training",
+    "gpu": "gpu=A100",
+    "power": "power=on",
+}
+_CONDITION = re.compile(rf"({'|'.join(KEYS)})=(.*)", re.DOTALL)
+# A term ends at a separator that is neither inside of brackets or of the quotes of a condition nor part of a reference.
+_TERM = re.compile(
+    rf"\s*(?P<sign>[!&]?)\s*(?![!&\s])"
+    rf"(?P<name>{REF}(?=\s*(?:[:,]|$))|(?:{'|'.join(KEYS)})=\"[^\"]*\"|(?:\[[^\]]*\]|[^:,\[]|\[)+)"
+)
 _RANGE = re.compile(r"\[(\d+):(\d+)\]|\[([a-z]):([a-z])\]|\[([A-Z]):([A-Z])\]")
 GLOB = re.compile(r"[*?]|\[[^\]:]+\]")
 
@@ -54,12 +73,33 @@ def split(pattern: str) -> Iterator[Term]:
         name = found["name"].strip() if found else ""
         if not found or not name:
             raise PatternError(f"the pattern '{pattern}' has an empty part", "write e.g. gpu_hosts:!esx-09")
-        expand(name)
+        if condition_of(name) is None:
+            expand(name)
         yield Term(found["sign"], name)
         at = found.end()
         if at >= len(pattern):
             return
         at += 1
+
+
+def condition_of(name: str) -> tuple[str, str] | None:
+    """Return key and value of a condition such as ``tag=Team/ml`` or ``pool="a:b"``; None for a name.
+
+    `PatternError` when it has no value.
+    """
+    found = _CONDITION.fullmatch(name)
+    if found is None:
+        return None
+    value = found[2].strip()
+    value = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+    if not value:
+        raise PatternError(f"'{name}' has no value", f"write e.g. {EXAMPLES[found[1]]}")
+    return found[1], value
+
+
+def condition(key: str, value: str) -> str:
+    """Return a condition as a pattern says it; quoted where its value holds a separator."""
+    return f'{key}="{value}"' if re.search(r"[:,\[\]]|^\s|\s$", value) else f"{key}={value}"
 
 
 def expand(name: str) -> tuple[str, ...]:
@@ -102,9 +142,13 @@ def members(pattern: str) -> dict[int, str]:
     ``train-[01:04]:!train-02`` keeps the places 1, 3 and 4. `PatternError` for a pattern that only finds what is there.
     """
     terms = parse(pattern)
-    wrong = next((t for t in terms if t.sign == "&" or t.name == "all" or GLOB.search(t.name) or "/" in t.name), None)
+    wrong = next((t for t in terms if t.sign == "&" or t.name == "all" or _finds(t.name)), None)
     if wrong is not None:
         raise PatternError(f"'{wrong.name}' does not say which VMs to make", "write names, or a range such as [01:04]")
     named = dict.fromkeys(name for t in terms if not t.sign for name in expand(t.name))
     gone = {name for t in terms if t.sign for name in expand(t.name)}
     return {place: name for place, name in enumerate(named, 1) if name not in gone}
+
+
+def _finds(name: str) -> bool:
+    return bool(GLOB.search(name)) or "/" in name or condition_of(name) is not None

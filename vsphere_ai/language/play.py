@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.language.selectors import SELECTORS, DatacenterGroup, HostGroup, VmGroup
 from vsphere_ai.language.validation import describe
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.resources.base import Resource
@@ -135,6 +136,22 @@ def _fields(*names: str) -> BeforeValidator:
 Place = Annotated[Mark, _fields("file", "line", "column"), PlainSerializer(astuple)]
 Meant = Annotated[Target, _fields("kind", "name", "ref"), PlainSerializer(astuple)]
 Wanted = Annotated[Stated, PlainValidator(_stated_of), PlainSerializer(_state_document)]
+Selector = HostGroup | VmGroup | DatacenterGroup
+
+
+def _selector_document(selector: Selector | None) -> dict[str, object] | None:
+    if selector is None:
+        return None
+    return {"of": selector.kind, "conditions": selector.model_dump(mode="json", exclude_none=True)}
+
+
+def _selector_of(document: object) -> object:
+    if not isinstance(document, dict):
+        return document
+    return SELECTORS[document["of"]].model_validate_json(json.dumps(document["conditions"]))
+
+
+Conditional = Annotated[Selector | None, PlainValidator(_selector_of), PlainSerializer(_selector_document)]
 
 
 @dataclass(frozen=True)
@@ -161,6 +178,8 @@ class Play:
     """Names of VMs that become VMs of the set as they are; of the others nothing changes."""
     detach_disks: bool = False
     """Disks that are not the own ones of a VM are detached before it is destroyed, and stay."""
+    selector: Conditional = None
+    """The conditions that stand in the place of a pattern; `pattern` is then their text."""
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,32 @@
-"""Playbooks: read from their file, and looked up in an estate."""
+"""Playbooks, read from their files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load
-from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.document import Document, DocumentPath, Faults, load
 from vsphere_ai.language.output import KEY, is_outputs, read_outputs, sets_of
 from vsphere_ai.language.patterns import PatternError, members, parse
-from vsphere_ai.language.play import Desired, Kinds, Options, Output, Play, Playbook, Power, Rolling, Stated, TargetPlan
+from vsphere_ai.language.play import (
+    Kinds,
+    Options,
+    Output,
+    Play,
+    Playbook,
+    Power,
+    Rolling,
+    Selector,
+    Stated,
+)
 from vsphere_ai.language.reference import Resolve, resolved, unresolved
-from vsphere_ai.language.selection import passed_over, select
+from vsphere_ai.language.selectors import SELECTORS
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
-from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.state import TargetKind
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.resources.playbook_files import ReadsFiles
@@ -29,10 +34,6 @@ from vsphere_ai.resources.playbook_files import ReadsFiles
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
 MOST_SPARE = 64
-MOST_AT_ONCE = 50
-"""Names that are looked up in one go: a pattern has a limit."""
-
-Opts = TypeVar("Opts", bound=Options)
 
 
 def load_playbook(path: Path, kinds: Kinds, resolve: Resolve = unresolved) -> Playbook:
@@ -50,156 +51,10 @@ def load_playbook(path: Path, kinds: Kinds, resolve: Resolve = unresolved) -> Pl
     return Playbook(str(path), digest, plays, document.text, outputs)
 
 
-def vcenters(playbook: Playbook, inventory: Inventory) -> tuple[str, ...]:
-    """Return the names of the vCenters the plays are for; `InputError` when one is unknown or not said."""
-    faults = Faults()
-    names = {_vcenter(play, playbook, inventory, faults) for play in playbook.plays}
-    faults.raise_any()
-    return tuple(sorted(names))
-
-
-def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -> VCenterSettings:
-    """Return the vCenter of that name, else the only one that a playbook, or the inventory, has."""
-    known = inventory.vcenters
-    if name and name not in known:
-        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
-    names = (name,) if name else vcenters(playbook, inventory) if playbook else tuple(known)
-    if len(names) != 1:
-        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
-    return known[names[0]]
-
-
-def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = "") -> Desired:
-    """Return what is wanted of each target of an estate, by target.
-
-    With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that means nothing and
-    every setting that two plays want differently.
-    """
-    faults = Faults()
-    found: dict[Target, _Wanted] = {}
-    conflicts: dict[tuple[str, Mark, Mark], list[str]] = defaultdict(list)
-    for play in playbook.plays:
-        if vcenter and _vcenter(play, playbook, inventory, faults) != vcenter:
-            continue
-        for target in _targets(play, playbook, inventory, estate, faults):
-            wanted = found.setdefault(target, _Wanted())
-            for what, earlier in wanted.add(play):
-                conflicts[what, _place_of(play, what), earlier].append(target.name)
-    for (what, mark, earlier), names in conflicts.items():
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
-        faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
-    faults.raise_any()
-    return Desired({target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)})
-
-
-def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:
-    """Return the VMs that patterns of the plays mean and that vCenter or an extension looks after: they stay out."""
-    if not estate.managed:
-        return frozenset()
-    plays = [p for p in playbook.plays if p.target == "vm" and p.targets is None]
-    plays = [p for p in plays if _vcenter(p, playbook, inventory, Faults()) == vcenter]
-    return frozenset(v for p in plays for v in passed_over(p.pattern, inventory, estate))
-
-
-def pinned(
-    playbook: Playbook, inventory: Inventory, estate: Estate, only: Collection[Target], *, vcenter: str
-) -> Playbook:
-    """Return a playbook whose plays for a vCenter are for what they mean in an estate now, as far as it is in `only`.
-
-    A later command that goes on with it is for the same objects, renamed or not; see `Play.targets`.
-    """
-    faults = Faults()
-    plays = []
-    for play in playbook.plays:
-        if _vcenter(play, playbook, inventory, faults) == vcenter:
-            meant = _targets(play, playbook, inventory, estate, faults)
-            plays.append(replace(play, targets=tuple(t for t in meant if t in only)))
-        else:
-            plays.append(play)
-    faults.raise_any()
-    return replace(playbook, plays=tuple(plays))
-
-
-def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Faults) -> str:
-    known = inventory.vcenters
-    if play.vcenter in known or (not play.vcenter and len(known) == 1):
-        return play.vcenter or next(iter(known))
-    if play.vcenter:
-        message, help = f"the inventory has no vCenter '{play.vcenter}'", suggest(play.vcenter, known, "there is")
-    else:
-        message, help = (
-            f"the inventory has {len(known)} vCenters",
-            f"add 'vcenter: ...' to this play; {suggest('', known, 'there is')}",
-        )
-    faults.add(play.mark, message, help, excerpt=excerpt(playbook.text, play.mark))
-    return ""
-
-
-def _targets(
-    play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
-) -> tuple[Target, ...]:
-    if play.targets is not None:
-        refs = {t.ref for t in play.targets}
-        return tuple(t for t in estate.targets(play.target) if t.ref in refs)
-    try:
-        chosen = [select(p, play.target, inventory, estate, mark=play.pattern_mark) for p in _patterns(play)]
-        return tuple(dict.fromkeys(t for each in chosen for t in each))
-    except InputError as error:
-        for found in error.diagnostics:
-            text = found.excerpt or (excerpt(playbook.text, found.mark) if found.mark == play.pattern_mark else "")
-            faults.add(found.mark, found.message, found.help, excerpt=text)
-        return ()
-
-
-def _patterns(play: Play) -> list[str]:
-    """Return the patterns of a play; of one that makes VMs their names, as what it takes out need not be there."""
-    if not any(isinstance(stated.state, MakesVms) for stated in play.states):
-        return [play.pattern]
-    names = list(members(play.pattern).values())
-    return [",".join(names[at : at + MOST_AT_ONCE]) for at in range(0, len(names), MOST_AT_ONCE)]
-
-
-def _place_of(play: Play, what: str) -> Mark:
-    return next((stated.mark for stated in play.states if stated.state.kind == what), play.mark)
-
-
-@dataclass
-class _Wanted:
-    """What the plays so far want of one target."""
-
-    states: dict[str, Stated] = field(default_factory=dict)
-    rolling: Rolling = field(default_factory=Rolling)
-    power: Power = field(default_factory=Power)
-    options: dict[str, Mark] = field(default_factory=dict)
-    spare_hosts: int = 0
-
-    def add(self, play: Play) -> list[tuple[str, Mark]]:
-        """Add a play; return what it wants differently than an earlier one, with the place of that."""
-        conflicts: list[tuple[str, Mark]] = []
-        for stated in play.states:
-            kind = stated.state.kind
-            earlier = self.states.setdefault(kind, stated)
-            if earlier.state != stated.state:
-                conflicts.append((kind, earlier.mark))
-        for what, one, other in (("rolling", self.rolling, play.rolling), ("power", self.power, play.power)):
-            said = one.model_fields_set & other.model_fields_set
-            if any(getattr(one, name) != getattr(other, name) for name in said):
-                conflicts.append((what, self.options[what]))
-            if other.model_fields_set:
-                self.options.setdefault(what, play.mark)
-        self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
-        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
-        return conflicts
-
-    def plan(self) -> TargetPlan:
-        marks = {kind: stated.mark for kind, stated in self.states.items()}
-        states = tuple(stated.state for stated in self.states.values())
-        return TargetPlan(states, self.rolling, self.power, marks, self.spare_hosts)
-
-
-def _merged(one: Opts, other: Opts) -> Opts:
-    return one.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
+def _has_conditions(given: object) -> bool:
+    """Return whether a play has conditions in the place of a pattern, or among patterns."""
+    several = given if isinstance(given, tuple) else (given,)
+    return any(isinstance(each, Mapping) for each in several)
 
 
 def _text(value: object) -> str:
@@ -263,8 +118,11 @@ class _Reader:
         key = self.target_key(value, path)
         target = TARGETS.get(key)
         self.check_keys(value, path, target)
-        pattern = self.pattern(value, (index, key)) if key else ""
-        if pattern and any(issubclass(self.kinds[k], MakesVms) for k in value if k in self.kinds):
+        selector = self.selector(value[key], target, (index, key)) if target and _has_conditions(value[key]) else None
+        pattern = selector.text if selector else ""
+        if key and not _has_conditions(value[key]):
+            pattern = self.pattern(value, (index, key))
+        if (pattern or selector) and any(issubclass(self.kinds[k], MakesVms) for k in value if k in self.kinds):
             self.check_names(pattern, (index, key))
         settings = self.settings(value, path)
         stated = tuple(self.stated(kind, value[kind], path) for kind in value if kind in self.kinds)
@@ -283,6 +141,7 @@ class _Reader:
             spare_hosts=settings.spare_hosts,
             mark=self.document.mark_of(path),
             pattern_mark=self.document.mark_of((index, key)),
+            selector=selector,
         )
 
     def target_key(self, value: Mapping[str, object], path: DocumentPath) -> str:
@@ -315,6 +174,11 @@ class _Reader:
                     *(name for name, each in self.kinds.items() if target in (None, each.target)),
                 ]
                 self.place.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
+
+    def selector(self, given: object, target: TargetKind, path: DocumentPath) -> Selector | None:
+        """Return the conditions of a play; those of a list are alternatives."""
+        below = "any" if isinstance(given, tuple) else ""
+        return validate(SELECTORS[target], {below: given} if below else given, self.place.inside(path, below))
 
     def pattern(self, value: Mapping[str, object], path: DocumentPath) -> str:
         given = value[str(path[-1])]

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VmGroup
-from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, split
+from vsphere_ai.language.inventory import Group, Inventory
+from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, condition, condition_of, expand, split
+from vsphere_ai.language.selected import is_known, look_up, wants_of
+from vsphere_ai.language.selectors import APPLIES, Conditions, Unread
 from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Target, TargetKind
 
 WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
+CONTAINERS = {
+    "cluster": ("ClusterComputeResource", "ComputeResource"),
+    "datacenter": ("Datacenter",),
+    "folder": ("Folder",),
+}
+FOLDERS: Mapping[TargetKind, str] = {"host": "/host/", "vm": "/vm/"}
+"""What the inventory path of a folder of hosts, and of one of VMs, has in it."""
+Choice = str | Conditions
+"""A pattern, or the conditions of a selector."""
 
 
-def select(pattern: str, kind: TargetKind, inventory: Inventory, estate: Estate, *, mark: Mark) -> tuple[Target, ...]:
-    """Return the targets a pattern means, by name; `InputError` at `mark` with everything in it that fits nothing."""
-    return _Selector(inventory, estate, mark, (kind,)).select(pattern)
+def select(choice: Choice, kind: TargetKind, inventory: Inventory, estate: Estate, *, mark: Mark) -> tuple[Target, ...]:
+    """Return the targets a pattern or selector means, by name; `InputError` at `mark` with all that fits nothing.
+
+    `Unread` where conditions need what was not read.
+    """
+    return _Selector(inventory, estate, mark, (kind,)).select(choice)
 
 
 def narrow(pattern: str, inventory: Inventory, estate: Estate, *, mark: Mark) -> tuple[Target, ...]:
@@ -27,10 +41,10 @@ def narrow(pattern: str, inventory: Inventory, estate: Estate, *, mark: Mark) ->
     return _Selector(inventory, estate, mark, ("datacenter", "host", "vm")).select(pattern)
 
 
-def passed_over(pattern: str, inventory: Inventory, estate: Estate) -> frozenset[Target]:
-    """Return the VMs a pattern would mean that are not the user's to change, and that `select` leaves out of it."""
+def passed_over(choice: Choice, inventory: Inventory, estate: Estate) -> frozenset[Target]:
+    """Return the VMs a choice would mean that are not the user's to change, and that `select` leaves out of it."""
     everything = _Selector(inventory, estate, Mark(""), ("vm",), managed=True)
-    return frozenset(everything.evaluate(pattern, groups=True)) & {*estate.managed}
+    return frozenset(everything.known(everything.chosen_by(choice))) & {*estate.managed}
 
 
 def groups_of(inventory: Inventory, estate: Estate) -> Mapping[str, tuple[str, ...]]:
@@ -41,12 +55,14 @@ def groups_of(inventory: Inventory, estate: Estate) -> Mapping[str, tuple[str, .
         for name, group in inventory.groups(kind).items():
             for target in selector.members(kind, group):
                 found[target.ref] = (*found.get(target.ref, ()), name)
+        selector.known(())
     return found
 
 
 def hosts_named(patterns: Sequence[str], inventory: Inventory, estate: Estate) -> frozenset[Target]:
     """Return the hosts that patterns mean and that are there: an inventory may be of several vCenters."""
-    return frozenset(_Selector(inventory, estate, Mark(""), ("host",)).evaluate(*patterns, groups=True))
+    selector = _Selector(inventory, estate, Mark(""), ("host",))
+    return frozenset(selector.known(selector.evaluate(*patterns, groups=True)))
 
 
 class _Selector:
@@ -67,6 +83,10 @@ class _Selector:
         self.inventory, self.estate, self.mark, self.kinds = inventory, estate, mark, kinds
         self.managed = managed
         self.faults: list[Diagnostic] = []
+        self.wants: set[tuple[str, str]] = set()
+        """What conditions need that was not read."""
+        self.near: list[str] = []
+        """Hints for a selector that leaves nothing."""
         theirs = estate.managed if "vm" in kinds else {}
         ours = (target for kind in kinds for target in estate.targets(kind) if target not in theirs)
         self.all = (*ours, *theirs) if managed else tuple(ours)
@@ -74,13 +94,31 @@ class _Selector:
         *others, last = (WORDS[kind] for kind in kinds)
         self.word = f"{', '.join(others)} or {last}" if others else last
 
-    def select(self, pattern: str) -> tuple[Target, ...]:
-        chosen = self.evaluate(pattern, groups=True)
+    def select(self, choice: Choice) -> tuple[Target, ...]:
+        chosen = self.known(self.chosen_by(choice))
         if not chosen and not self.faults:
-            self.fault(f"'{pattern}' leaves no {self.word}", "what it takes away is everything it names")
+            self.empty(choice)
         if self.faults:
             raise InputError(dict.fromkeys(self.faults))
         return tuple(sorted(chosen, key=lambda target: (target.kind, target.name, target.ref)))
+
+    def known(self, chosen: Iterable[Target]) -> set[Target]:
+        """Return what was chosen; `Unread` where that needs what was not read."""
+        if self.wants:
+            raise Unread(self.wants)
+        return set(chosen)
+
+    def chosen_by(self, choice: Choice) -> set[Target]:
+        return self.evaluate(choice, groups=True) if isinstance(choice, str) else self.fulfilling(choice, groups=True)
+
+    def empty(self, choice: Choice) -> None:
+        text = choice if isinstance(choice, str) else choice.text
+        if self.near:
+            self.fault(f"'{text}' selects no {self.word}", next(filter(None, self.near), ""))
+        elif isinstance(choice, str):
+            self.fault(f"'{text}' leaves no {self.word}", "what it takes away is everything it names")
+        else:
+            self.fault(f"'{text}' selects no {self.word}", "no one fulfils all of these conditions")
 
     def evaluate(self, *patterns: str, groups: bool) -> set[Target]:
         """Return what patterns mean together; a pattern that is a name as it stands is that name."""
@@ -102,6 +140,9 @@ class _Selector:
     def named(self, name: str, *, groups: bool) -> set[Target]:
         if name == "all":
             return set(self.all)
+        asked = condition_of(name)
+        if asked is not None:
+            return self.meeting(*asked)
         group = self.grouped(name) if groups else None
         if group is not None:
             return group
@@ -144,26 +185,48 @@ class _Selector:
 
     def members(self, kind: TargetKind, group: Group) -> set[Target]:
         inner = _Selector(self.inventory, self.estate, group.mark, (kind,), managed=self.managed)
-        chosen = set(inner.all)
-        for chosen_by in inner.conditions(group.selector):
-            chosen &= chosen_by
-        if not chosen and not inner.faults:
-            inner.fault(f"the group '{group.name}' is empty: no {inner.word} fulfils all of its conditions")
+        chosen = inner.fulfilling(group.selector, groups=False)
+        self.wants |= inner.wants
+        if not chosen and not inner.faults and not inner.wants:
+            help = next(filter(None, inner.near), "")
+            inner.fault(f"the group '{group.name}' is empty: no {inner.word} fulfils all of its conditions", help)
         excerpt = group.excerpt
         self.faults.extend(Diagnostic(f.mark, f.message, f.help, excerpt) for f in inner.faults)
         return chosen
 
-    def conditions(self, selector: HostGroup | VmGroup) -> Iterator[set[Target]]:
-        """Yield, per condition of a group, the targets that fulfil it."""
+    def fulfilling(self, selector: Conditions, *, groups: bool) -> set[Target]:
+        """Return the targets that fulfil every condition of a selector; `groups`: its names may be groups."""
+        chosen = set(self.all)
         if selector.names is not None:
-            yield self.evaluate(*selector.names, groups=False)
-        if selector.cluster is not None:
-            types = ("ClusterComputeResource", "ComputeResource")
-            yield self.inside(self.container("cluster", selector.cluster, types))
-        if selector.datacenter is not None:
-            yield self.inside(self.container("datacenter", selector.datacenter, ("Datacenter",)))
-        if isinstance(selector, VmGroup) and selector.folder is not None:
-            yield self.inside(self.container("VM folder", selector.folder, ("Folder",)))
+            chosen &= self.evaluate(*selector.names, groups=groups)
+        for key, values in selector.terms():
+            chosen &= {target for value in values for target in self.meeting(key, value)}
+        if selector.any is not None:
+            chosen &= {target for each in selector.any for target in self.fulfilling(each, groups=groups)}
+        for each in selector.without or ():
+            chosen -= self.fulfilling(each, groups=groups)
+        return chosen
+
+    def meeting(self, key: str, value: str) -> set[Target]:
+        """Return the targets that fulfil one condition; notes why it can mean none."""
+        kinds = tuple(kind for kind in self.kinds if kind in APPLIES[key])
+        if not kinds:
+            fitting = " or ".join(WORDS[kind] + "s" for kind in APPLIES[key])
+            self.fault(f"'{condition(key, value)}' cannot choose a {self.word}", f"'{key}' is for {fitting}")
+            return set()
+        if key in CONTAINERS:
+            return self.inside(self.container(key, value))
+        missing = [want for want in wants_of(key, value, kinds) if not is_known(self.estate, want)]
+        if missing:
+            self.wants.update(missing)
+            return set()
+        looked = look_up(self.estate, key, value, kinds)
+        if looked.fault:
+            self.fault(looked.fault, looked.help)
+        elif not looked.refs:
+            text = value.partition("=")[2] if key == "attribute" else value
+            self.near.append(suggest(text, looked.near, "there is") if key != "power" else "")
+        return {target for target in self.all if target.ref in looked.refs and target.kind in kinds}
 
     def inside(self, ref: str | None) -> set[Target]:
         return {target for target in self.all if ref in self.above(target)} if ref else set()
@@ -173,24 +236,23 @@ class _Selector:
         host = self.estate.host_of(target.ref) if target.kind == "vm" else None
         yield from (f.ref for at in (target, host) if at for f in self.estate.up_from(at.ref))
 
-    def container(self, word: str, name: str, types: tuple[str, ...]) -> str | None:
+    def container(self, key: str, name: str) -> str | None:
         """Return the one cluster, datacenter or folder of a name or inventory path; note why there is not one."""
-        objects = {facts.ref: self.estate.path_of(facts.ref) for facts in self.estate.of_type(*types)}
-        if word == "VM folder":
-            objects = {ref: path for ref, path in objects.items() if "/vm/" in path + "/"}
-        tail = f"/vm/{name.strip('/')}" if word == "VM folder" else f"/{name}"
-        found = [ref for ref, path in objects.items() if path == name or (name[0:1] != "/" and path.endswith(tail))]
+        paths = {facts.ref: self.estate.path_of(facts.ref) for facts in self.estate.of_type(*CONTAINERS[key])}
+        word, short = key, {ref: path.rpartition("/")[2] for ref, path in paths.items()}
+        if key == "folder":
+            above = [FOLDERS[kind] for kind in self.kinds if kind in FOLDERS]
+            short = {r: p.partition(a)[2] for r, p in paths.items() for a in above if a in f"{p}/"}
+            word = key if len(above) > 1 else f"{'VM' if self.kinds == ('vm',) else 'host'} folder"
+        wanted = name.strip("/") if key == "folder" else name
+        found = [ref for ref in short if name == paths[ref] or wanted == short[ref]]
         if len(found) == 1:
             return found[0]
         if found:
-            places = ", ".join(sorted(objects[ref] for ref in found))
+            places = ", ".join(sorted(paths[ref] for ref in found))
             self.fault(f"{len(found)} objects are the {word} '{name}'", f"write the inventory path: {places}")
         else:
-            names = (
-                path.partition("/vm/")[2] if word == "VM folder" else path.rpartition("/")[2]
-                for path in objects.values()
-            )
-            self.fault(f"there is no {word} '{name}'", suggest(name, names, "there is"))
+            self.fault(f"there is no {word} '{name}'", suggest(name, short.values(), "there is"))
         return None
 
     def missing(self, names: list[str], *, groups: bool) -> None:

@@ -40,12 +40,12 @@ class Found:
     real: Mapping[str, str] = field(default_factory=dict)
 
 
-def plays_of(playbook: Playbook | None, vcenter: str, *, only: bool) -> tuple[SetPlay, ...]:
-    """Return the plays for a vCenter that make VMs; `only`: it is the only one of the inventory."""
+def plays_of(playbook: Playbook | None, vcenter: str) -> tuple[SetPlay, ...]:
+    """Return the plays that make VMs in a vCenter: those for it, and those that name none."""
     found = []
     for play in playbook.plays if playbook else ():
         kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
-        if kind is not None and (play.vcenter == vcenter or (only and not play.vcenter)):
+        if kind is not None and play.vcenter in (vcenter, ""):
             path = playbook.path if playbook else ""
             found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern), path))
     return tuple(_joined(found))

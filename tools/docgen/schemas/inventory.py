@@ -5,11 +5,13 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from tools.docgen.schemas.playbook import selector_of
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AUTO, DHCP
-from vsphere_ai.language.inventory import NAME, HostGroup, SshSettings, VCenterSettings, VmGroup
+from vsphere_ai.language.inventory import NAME, SshSettings, VCenterSettings
 from vsphere_ai.language.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventory_leaves import Leaf
+from vsphere_ai.language.selectors import HostGroup, VmGroup
 
 _NAMES = {"pattern": f"^{NAME.pattern}$"}
 _TEXT = {"type": "string"}
@@ -79,6 +81,4 @@ def _vcenter(definitions: dict[str, Schema]) -> Schema:
 
 
 def _group(model: type[BaseModel], definitions: dict[str, Schema]) -> Schema:
-    reference = _model(model, definitions)
-    definitions[model.__name__]["minProperties"] = 1
-    return {"anyOf": [*_TEXTS["anyOf"], reference]}
+    return {"anyOf": [*_TEXTS["anyOf"], selector_of(model, definitions)]}

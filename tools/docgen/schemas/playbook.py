@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of, without_null
 from vsphere_ai.language.playbook import TARGETS, PlaySettings
+from vsphere_ai.language.selectors import SELECTORS
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -14,9 +17,9 @@ from vsphere_ai.resources.base import Resource
 _WHOLE, _INSIDE = "reference", "text_with_reference"
 _REFERENCE = r"\$\{ref:[^{}]+\}"
 _WORDS: Mapping[str, str] = {
-    "datacenters": "Datacenters: names, or a pattern with `*`, `,`, `:!` and ranges.",
-    "hosts": "Hosts: names, groups of the inventory, or a pattern such as `gpu_hosts:!esx-09` or `esx-[01:16]`.",
-    "vms": "VMs: names, groups of the inventory, or a pattern such as `train-[01:04]`.",
+    "datacenters": "Datacenters: names, a pattern with `*`, `,`, `:!` and ranges, or conditions.",
+    "hosts": "Hosts: names, groups of the inventory, a pattern such as `gpu_hosts:!esx-09` or `esx-[01:16]`, or conditions.",
+    "vms": "VMs: names, groups of the inventory, a pattern such as `train-[01:04]`, or conditions.",
 }
 _NOT_OF: Mapping[TargetKind, tuple[str, ...]] = {
     "host": (),
@@ -60,7 +63,9 @@ def playbook_schema() -> Schema:
 
 def _play(key: str, target: TargetKind, settings: Mapping[str, Schema], definitions: dict[str, Schema]) -> Schema:
     own = {name: kind for name, kind in kinds().items() if kind.target == target}
-    pattern = {"description": _WORDS[key], "anyOf": [_NAME, {"type": "array", "minItems": 1, "items": _NAME}]}
+    selector = selector_of(SELECTORS[target], definitions)
+    several = {"type": "array", "minItems": 1, "items": {"anyOf": [_NAME, selector]}}
+    pattern = {"description": _WORDS[key], "anyOf": [_NAME, selector, several]}
     return {
         "type": "object",
         "description": f"A play of {key}.",
@@ -73,6 +78,13 @@ def _play(key: str, target: TargetKind, settings: Mapping[str, Schema], definiti
         "anyOf": [{"required": [name]} for name in own],
         "additionalProperties": False,
     }
+
+
+def selector_of(model: type[BaseModel], definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of conditions, of which there is at least one; it is kept among the definitions."""
+    schema_of(model, definitions)
+    definitions[model.__name__]["minProperties"] = 1
+    return {"$ref": f"#/definitions/{model.__name__}"}
 
 
 def _kind(kind: type[Resource], definitions: dict[str, Schema]) -> Schema:

@@ -52,6 +52,11 @@ def _limited(inner: Schema) -> Schema:
     return {**inner, "minimum": 0, "maximum": 64}
 
 
+def _selectors(inner: Schema) -> Schema:
+    names = {"type": "array", "items": TEXT}
+    return {"anyOf": [TEXT, inner["items"], {**inner, "items": {"anyOf": [TEXT, names, inner["items"]]}}]}
+
+
 _LANGUAGE, _RESOURCES, _JOB = "vsphere_ai.language", "vsphere_ai.resources", "vsphere_ai.training.job"
 TAKEN: Mapping[str, Widened] = {
     f"{_LANGUAGE}.play._share": _always(HOSTS),
@@ -64,6 +69,8 @@ TAKEN: Mapping[str, Widened] = {
     f"{_LANGUAGE}.playbook._spare": _limited,
     f"{_LANGUAGE}.inventory_fields._reference": _always(SECRET),
     f"{_LANGUAGE}.inventory_leaves._listed": _or(TEXT),
+    f"{_LANGUAGE}.selectors.listed": _or(TEXT),
+    f"{_LANGUAGE}.selectors.as_selectors": _selectors,
     f"{_RESOURCES}.mig.gpu._readable": _always(LAYOUT),
     f"{_RESOURCES}.mig.gpu.as_gpu": _or(LAYOUT),
     f"{_RESOURCES}.pci_devices.device._hex": _always(
@@ -90,6 +97,9 @@ CHECKED: Mapping[str, Schema] = {
         "pattern": f"^([A-Za-z0-9_.-]+(:{_PORT})?|\\[[^\\]]+\\](:{_PORT})?|[^@/]+)$"
     },
     f"{_LANGUAGE}.inventory._fingerprint": {"pattern": "^([sS][hH][aA]256:)?[0-9A-Fa-f:]{64,}$"},
+    f"{_LANGUAGE}.selectors.tag_name": {"pattern": "^[^/]+/.+$"},
+    f"{_LANGUAGE}.selectors._host_power": {"enum": ["on", "off", "standby"]},
+    f"{_LANGUAGE}.selectors._vm_power": {"enum": ["on", "off", "suspended"]},
     f"{_RESOURCES}.mig.gpu._mode": {"enum": ["enabled", "disabled"]},
     f"{_RESOURCES}.nics.nic._name": {"pattern": "^vmnic[0-9]{1,4}$"},
     f"{_JOB}._path": {"pattern": "^/[^\\n]*$"},

@@ -1,0 +1,199 @@
+"""Playbooks looked up in an estate: for which vCenter, hosts, VMs and datacenters its plays are, and what they want."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.language.document import Faults, excerpt
+from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.patterns import members
+from vsphere_ai.language.play import Desired, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
+from vsphere_ai.language.selection import Choice, passed_over, select
+from vsphere_ai.language.selectors import Unread
+from vsphere_ai.language.validation import suggest
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target
+from vsphere_ai.resources.makes_vms import MakesVms
+
+MOST_AT_ONCE = 50
+"""Names that are looked up in one go: a pattern has a limit."""
+
+Opts = TypeVar("Opts", bound=Options)
+
+
+def vcenters(playbook: Playbook, inventory: Inventory, *, chosen: str = "") -> tuple[str, ...]:
+    """Return the names of the vCenters the plays are for; `InputError` when one is unknown or not said.
+
+    Plays that name none are for the `chosen` one, else for the only one of the inventory.
+    """
+    faults = Faults()
+    names = {_vcenter(play, playbook, inventory, faults, chosen) for play in playbook.plays}
+    faults.raise_any()
+    return tuple(sorted(names))
+
+
+def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -> VCenterSettings:
+    """Return the vCenter of that name, else the only one that a playbook, or the inventory, has."""
+    known = inventory.vcenters
+    if name and name not in known:
+        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
+    names = (name,) if name else vcenters(playbook, inventory) if playbook else tuple(known)
+    if len(names) != 1:
+        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
+    return known[names[0]]
+
+
+def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = "") -> Desired:
+    """Return what is wanted of each target of an estate, by target.
+
+    With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that means nothing and
+    every setting that two plays want differently.
+    """
+    faults = Faults()
+    found: dict[Target, _Wanted] = {}
+    conflicts: dict[tuple[str, Mark, Mark], list[str]] = defaultdict(list)
+    own = [p for p in playbook.plays if not vcenter or _vcenter(p, playbook, inventory, faults, vcenter) == vcenter]
+    for play, targets in _meant(own, playbook, inventory, estate, faults):
+        for target in targets:
+            wanted = found.setdefault(target, _Wanted())
+            for what, earlier in wanted.add(play):
+                conflicts[what, _place_of(play, what), earlier].append(target.name)
+    for (what, mark, earlier), names in conflicts.items():
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
+        faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
+    faults.raise_any()
+    return Desired({target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)})
+
+
+def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:
+    """Return the VMs that patterns of the plays mean and that vCenter or an extension looks after: they stay out."""
+    if not estate.managed:
+        return frozenset()
+    plays = [p for p in playbook.plays if p.target == "vm" and p.targets is None]
+    plays = [p for p in plays if _vcenter(p, playbook, inventory, Faults(), vcenter) == vcenter]
+    return frozenset(v for p in plays for v in passed_over(p.selector or p.pattern, inventory, estate))
+
+
+def pinned(
+    playbook: Playbook, inventory: Inventory, estate: Estate, only: Collection[Target], *, vcenter: str
+) -> Playbook:
+    """Return a playbook whose plays for a vCenter are for what they mean in an estate now, as far as it is in `only`.
+
+    A later command that goes on with it is for the same objects, renamed or not; see `Play.targets`.
+    """
+    faults = Faults()
+    plays = []
+    for play in playbook.plays:
+        if _vcenter(play, playbook, inventory, faults, vcenter) == vcenter:
+            meant = _targets(play, playbook, inventory, estate, faults)
+            plays.append(replace(play, targets=tuple(t for t in meant if t in only)))
+        else:
+            plays.append(play)
+    faults.raise_any()
+    return replace(playbook, plays=tuple(plays))
+
+
+def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Faults, chosen: str) -> str:
+    known = inventory.vcenters
+    if not play.vcenter and chosen in known:
+        return chosen
+    if play.vcenter in known or (not play.vcenter and len(known) == 1):
+        return play.vcenter or next(iter(known))
+    if play.vcenter:
+        message, help = f"the inventory has no vCenter '{play.vcenter}'", suggest(play.vcenter, known, "there is")
+    else:
+        message, help = (
+            f"the inventory has {len(known)} vCenters",
+            f"choose one with --vcenter, or add 'vcenter: ...' to this play; {suggest('', known, 'there is')}",
+        )
+    faults.add(play.mark, message, help, excerpt=excerpt(playbook.text, play.mark))
+    return ""
+
+
+def _targets(
+    play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
+) -> tuple[Target, ...]:
+    if play.targets is not None:
+        refs = {t.ref for t in play.targets}
+        return tuple(t for t in estate.targets(play.target) if t.ref in refs)
+    try:
+        chosen = [select(c, play.target, inventory, estate, mark=play.pattern_mark) for c in _choices(play)]
+        return tuple(dict.fromkeys(t for each in chosen for t in each))
+    except InputError as error:
+        for found in error.diagnostics:
+            text = found.excerpt or (excerpt(playbook.text, found.mark) if found.mark == play.pattern_mark else "")
+            faults.add(found.mark, found.message, found.help, excerpt=text)
+        return ()
+
+
+def _meant(
+    plays: Iterable[Play], playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
+) -> list[tuple[Play, tuple[Target, ...]]]:
+    """Return what plays are for; `Unread` with all that their conditions need and that was not read."""
+    found: list[tuple[Play, tuple[Target, ...]]] = []
+    wants: set[tuple[str, str]] = set()
+    for play in plays:
+        try:
+            found.append((play, _targets(play, playbook, inventory, estate, faults)))
+        except Unread as unread:
+            wants |= unread.wants
+    if wants:
+        raise Unread(wants)
+    return found
+
+
+def _choices(play: Play) -> list[Choice]:
+    """Return what a play is for; of one that makes VMs their names, as what it takes out need not be there."""
+    if play.selector is not None:
+        return [play.selector]
+    if not any(isinstance(stated.state, MakesVms) for stated in play.states):
+        return [play.pattern]
+    names = list(members(play.pattern).values())
+    return [",".join(names[at : at + MOST_AT_ONCE]) for at in range(0, len(names), MOST_AT_ONCE)]
+
+
+def _place_of(play: Play, what: str) -> Mark:
+    return next((stated.mark for stated in play.states if stated.state.kind == what), play.mark)
+
+
+@dataclass
+class _Wanted:
+    """What the plays so far want of one target."""
+
+    states: dict[str, Stated] = field(default_factory=dict)
+    rolling: Rolling = field(default_factory=Rolling)
+    power: Power = field(default_factory=Power)
+    options: dict[str, Mark] = field(default_factory=dict)
+    spare_hosts: int = 0
+
+    def add(self, play: Play) -> list[tuple[str, Mark]]:
+        """Add a play; return what it wants differently than an earlier one, with the place of that."""
+        conflicts: list[tuple[str, Mark]] = []
+        for stated in play.states:
+            kind = stated.state.kind
+            earlier = self.states.setdefault(kind, stated)
+            if earlier.state != stated.state:
+                conflicts.append((kind, earlier.mark))
+        for what, one, other in (("rolling", self.rolling, play.rolling), ("power", self.power, play.power)):
+            said = one.model_fields_set & other.model_fields_set
+            if any(getattr(one, name) != getattr(other, name) for name in said):
+                conflicts.append((what, self.options[what]))
+            if other.model_fields_set:
+                self.options.setdefault(what, play.mark)
+        self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
+        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
+        return conflicts
+
+    def plan(self) -> TargetPlan:
+        marks = {kind: stated.mark for kind, stated in self.states.items()}
+        states = tuple(stated.state for stated in self.states.values())
+        return TargetPlan(states, self.rolling, self.power, marks, self.spare_hosts)
+
+
+def _merged(one: Opts, other: Opts) -> Opts:
+    return one.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
