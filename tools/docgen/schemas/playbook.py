@@ -18,7 +18,7 @@ _WHOLE, _INSIDE = "reference", "text_with_reference"
 _REFERENCE = r"\$\{ref:[^{}]+\}"
 _WORDS: Mapping[str, str] = {
     "datacenters": "Datacenters: names, a pattern with `*`, `,`, `:!` and ranges, or conditions.",
-    "hosts": "Hosts: names, groups of the inventory, a pattern such as `gpu_hosts:!esx-09` or `esx-[01:16]`, or conditions.",
+    "hosts": "Hosts: names, groups of the inventory, a pattern such as `gpu_hosts:!esx-[01:16]`, or conditions.",
     "vms": "VMs: names, groups of the inventory, a pattern such as `train-[01:04]`, or conditions.",
 }
 _NOT_OF: Mapping[TargetKind, tuple[str, ...]] = {
