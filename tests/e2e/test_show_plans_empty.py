@@ -10,6 +10,7 @@ import yaml
 from support.seeds import cases, chance
 
 from vsphere_ai.connect.answers import Answer
+from vsphere_ai.language.patterns import expand
 
 pytestmark = pytest.mark.lab
 GPU = {"board": "a100-40gb", "device_id": "20f1"}
@@ -110,7 +111,7 @@ def test_what_is_left_out_is_named(cli, monkeypatch):
     real = Answer._whole
     monkeypatch.setattr(Answer, "_whole", lambda self: re.sub(rb"(<maxMtu>)\d+", rb"\g<1>0", real(self)))
     assert cli("show") == 0
-    (said,) = [line for line in cli.out.splitlines() if line.startswith("# DC0: ")]
+    said = cli.out.partition("\n# DC0: ")[2].partition("\n\n")[0].replace("\n#   ", " ")
     assert all(f"switches {name} mtu" in said for name in ("dvs-lan", "dvs-rdma"))
     assert "mtu: 0" not in cli.out
     switch = plays(cli.out)["datacenters", "DC0"]["switches"]["dvs-rdma"]
@@ -118,12 +119,28 @@ def test_what_is_left_out_is_named(cli, monkeypatch):
 
 
 def plays(shown):
-    """What was shown of each target: its kinds by the pattern that means it."""
+    """What was shown of each target: its kinds by its name, or its reference where the name means something else."""
     found = {}
     for play in yaml.safe_load(shown) or ():
+        play.pop("name", "")
         (by,) = {"datacenters", "hosts", "vms"} & play.keys()
-        found[by, play.pop(by)] = play
+        given = play.pop(by)
+        for name in [name for term in ([given] if isinstance(given, str) else given) for name in expand(term)]:
+            own = {kind: of_host(value, name) for kind, value in play.items()}
+            assert not own.keys() & found.get((by, name), {}).keys(), "each setting of a target is stated once"
+            found.setdefault((by, name), {}).update(own)
     return found
+
+
+def of_host(value, host):
+    """A setting as it is of one host: a mapping of hosts to addresses is the address of this one."""
+    if not isinstance(value, dict):
+        return value
+    named = {
+        key: each.get(host, each) if key == "address" and isinstance(each, dict) else each
+        for key, each in value.items()
+    }
+    return {key: of_host(each, host) for key, each in named.items()}
 
 
 def patterns(whole, dice):
@@ -138,6 +155,7 @@ def judge(cli, ssh, pattern="", whole=""):
     assert cli("show", *((pattern,) if pattern else ()), *ssh) == 0, cli.err
     shown = cli.out
     assert "- datacenters: " in shown or "left out" in shown or pattern
+    assert [line for line in shown.splitlines() if len(line) > 100] == []
     groups = [name for play in plays(shown).values() for name in play.get("port_groups", ())]
     assert not [name for name in groups if name.endswith("-DVUplinks")], "a switch brings these by itself"
     playbook = cli.file(shown)

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         save_topologies,
     )
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
+    from vsphere_ai.app.new_files import require_absent, write_new
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
     from vsphere_ai.app.nodes_export import NodesExportRequest, check_node_files, export_nodes
     from vsphere_ai.app.nodes_trust import TrustGuestsRequest, trust_guests
@@ -124,6 +125,7 @@ _NAMES = {
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
     "replace_members": "ReplaceRequest replace_vms",
+    "new_files": "require_absent write_new",
     "report_files": "report_source save_report",
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",
@@ -173,7 +175,7 @@ __all__ += [
 ]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
-__all__ += ["report_source", "save_report"]
+__all__ += ["report_source", "require_absent", "save_report", "write_new"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 __all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
 __all__ += ["learn_profile"]

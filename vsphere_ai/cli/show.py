@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
 
+def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    done, comma, last = begun.rpartition(",")
+    pages = (resources.files("vsphere_ai") / "docs" / "kinds").iterdir()  # quicker than to import the kinds
+    known = sorted(page.name.removesuffix(".md") for page in pages)
+    return [CompletionItem(f"{done}{comma}{name}") for name in known if name.startswith(last)]
+
+
 @click.command("show")
 @click.argument("what", metavar="[PATTERN|RUN]", required=False, default="")
 @estate_options
+@click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these kinds of settings.", shell_complete=_kinds)
+@click.option("-o", "--output", type=FILE, help="Write the playbook to FILE, which must not be there yet.")
 @format_option()
-def command(what: str, form: str, estate: EstateRequest) -> int:
+def command(what: str, kind: str, output: Path | None, form: str, estate: EstateRequest) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
-    Planning the result finds nothing to do. What cannot be read is left out, with a comment saying why.
+    Targets that have the same settings are one play, with their names as ranges. Planning the result finds nothing to
+    do. What cannot be read is left out, with a comment saying why.
 
     With the name of a RUN, or its beginning: who ran what and when, what was approved, how each step ended, and what
     is still pending. No vCenter is asked for that.
@@ -31,11 +44,21 @@ def command(what: str, form: str, estate: EstateRequest) -> int:
     from vsphere_ai.report.playbook_text import playbook_text
 
     if what and app.is_recorded(what):
+        if kind or output:
+            raise UsageError("--kind and --output are for the live state, not for a run", "leave them out")
         return _show_run(what, form)
     if form == "json":
         raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
-    result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit)), show_event)
-    click.echo(playbook_text(result.estate, result.states, result.remarks), nl=False)
+    if output:
+        app.require_absent([output])
+    kinds = tuple(each.strip() for each in kind.split(",") if each.strip())
+    result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit), kinds), show_event)
+    text = playbook_text(result.estate, result.plays, result.remarks, result.groups)
+    if output:
+        app.write_new({output: text})
+        click.echo(f"{output} is written.")
+    else:
+        click.echo(text, nl=False)
     return 0
 
 

@@ -27,17 +27,23 @@ MOST = 100
 """Values of one state that are left out one by one, before all of it is."""
 
 
-def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
-    """Return the present states of targets as a playbook may state them, and what of each no playbook can."""
+def observed(
+    estate: Estate, targets: Sequence[Target], chosen: Mapping[str, type[Resource]]
+) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
+    """Return the present states of targets of the chosen kinds as a playbook may state them, and what no playbook can.
+
+    The second has the remarks of each target.
+    """
+    probed = any(probes_of(kind) for kind in chosen.values())
     view = View(estate, observe(estate, kinds()))
     found: dict[Target, list[Resource]] = {}
     remarks: dict[Target, list[str]] = {}
     for target in targets:
-        own = [view.state(target.ref, k) for k, c in kinds().items() if c.target == target.kind]
+        own = [view.state(target.ref, k) for k, c in chosen.items() if c.target == target.kind]
         stated = [s.export(target, view, "playbook") for s in own if s is not None]
         found[target] = [e.state for e in stated if isinstance(e.state, Resource)]
         failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
-        remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None else []
+        remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None and probed else []
         remarks[target] += [e.left_out for e in stated if e.left_out]
         lost = marks_of(estate[target.ref])
         remarks[target] += [f"{m.path.removeprefix(PROBE)} left out: {m.reason}" for m in lost]

@@ -16,7 +16,8 @@ from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.playbook_text import flow, play_heads
+from vsphere_ai.report.playbook_text import play_heads
+from vsphere_ai.report.yaml_text import flow
 
 MOST_PAIRS = 10
 """More pairs than these are not shown one by one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
@@ -60,6 +61,19 @@ class VmDevices(Placed):
     def implied_fields(self) -> Mapping[str, object]:
         """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
         return {}
+
+
+class HasOwnValues(State):
+    """A kind with values that belong to one target, such as addresses, and that a play can state by its name."""
+
+    @abstractmethod
+    def shared(self) -> Self:
+        """Return this state without such values: it is equal for all targets that one play can be for."""
+
+    @classmethod
+    @abstractmethod
+    def together(cls, states: Mapping[str, Self]) -> Self:
+        """Return one state that states for each name what is given for it; what they share is equal."""
 
 
 class AsksMore:

@@ -146,7 +146,12 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
         }
         waits = ", ".join(f"GPU {pci} is {g.mode}" for pci, g in (self.gpus or {}).items() if pci not in gpus)
         left_out = f"MIG left out: {waits}" if waits else ""
-        return Export(self.model_copy(update={"gpus": gpus}) if gpus else None, left_out)
+        stated: dict[str, object] = {"gpus": gpus}
+        every = len(found_gpus(view.facts(target.ref).get("hardware.pciDevice", ())))
+        if form == "playbook" and len(gpus) == every and len(set(gpus.values())) == 1:
+            (alike,) = set(gpus.values())
+            stated = {"gpus": None, "mode": alike.mode, "layout": alike.layout}
+        return Export(self.model_copy(update=stated) if gpus else None, left_out)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""

@@ -14,8 +14,16 @@ from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import HasOwnValues
 from vsphere_ai.resources.pvrdma_host import name_adapter
-from vsphere_ai.resources.vmkernel.adapter import Adapter, is_changed, nic_spec, observed_adapter, settled_adapter
+from vsphere_ai.resources.vmkernel.adapter import (
+    Adapter,
+    is_changed,
+    nic_spec,
+    observed_adapter,
+    own_address,
+    settled_adapter,
+)
 from vsphere_ai.resources.vmkernel.checks import (
     address_problems,
     fit_problems,
@@ -26,7 +34,7 @@ from vsphere_ai.resources.vmkernel.checks import (
 from vsphere_ai.resources.vmkernel.steps import adapter_step, service_steps
 
 
-class VmkernelAdapters(Resource):
+class VmkernelAdapters(HasOwnValues, Resource):
     """Makes and changes VMkernel adapters of a host, each named by its port group; the host numbers them itself.
 
     Adapters on port groups that are not named are never touched, and none is ever removed. Address and MTU of the
@@ -141,3 +149,19 @@ class VmkernelAdapters(Resource):
         several = [n for n, vnics in found.items() if len(vnics) > 1]
         left_out = f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
         return Export(self if self.adapters or form == "shown" else None, left_out)
+
+    def shared(self) -> Self:
+        """Addresses are those of one host."""
+        adapters = {n: own_address(a, {}) for n, a in (self.adapters or {}).items()}
+        return self.model_copy(update={"adapters": adapters})
+
+    @classmethod
+    def together(cls, states: Mapping[str, Self]) -> Self:
+        """An address becomes a mapping of hosts."""
+        first = next(iter(states.values()))
+        every = {host: state.adapters or {} for host, state in states.items()}
+        adapters = {
+            name: own_address(adapter, {host: own[name].address for host, own in every.items()})
+            for name, adapter in (first.adapters or {}).items()
+        }
+        return first.model_copy(update={"adapters": adapters})

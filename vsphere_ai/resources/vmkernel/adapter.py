@@ -73,6 +73,12 @@ def settled_adapter(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
     return wanted.model_copy(update={"address": address, "services": have if same else wanted.services})
 
 
+def own_address(adapter: Adapter, instead: Mapping[str, object]) -> Adapter:
+    """Return an adapter with a mapping instead of the address of one host; other adapters as they are."""
+    fixed = isinstance(adapter.address, str) and adapter.address != DHCP
+    return adapter.model_copy(update={"address": instead}) if fixed else adapter
+
+
 def is_changed(wanted: Adapter, now: Adapter) -> bool:
     """Return whether the adapter itself has to change, not only what it carries."""
     return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
