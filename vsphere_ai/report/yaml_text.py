@@ -1,18 +1,15 @@
-"""YAML of values: in flow style where it fits on a line of 100 columns, else its parts on lines below."""
+"""YAML of values on one line: flow style, plain words, and quotes where these would be read as something else."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from vsphere_ai.model.state import State, is_observed
 from vsphere_ai.model.text import escaped
 
-WIDEST = 100
-"""Columns of a line, where its value can be written on several."""
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 PLAIN_WORDS = re.compile(rf"{PLAIN.pattern}(?: [A-Za-z0-9_.-]+)*")
 PLAIN_TERM = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./-]|:(?=[A-Za-z0-9])|\[[0-9]+:[0-9]+\])*")
@@ -20,55 +17,7 @@ WORDS = frozenset(("true", "false", "null", "yes", "no", "y", "n"))
 """Words that are no text in YAML 1.2 or 1.1. `on` and `off` are values of settings: these are text in YAML 1.2."""
 
 
-def state_lines(state: State) -> Iterator[str]:
-    """Yield a state as a key of a play: what it states, and nothing that is only observed."""
-    values = {
-        name: getattr(state, name)
-        for name in type(state).model_fields
-        if not is_observed(type(state), name) and getattr(state, name) is not None
-    }
-    if values:
-        short = state.keyed or (list(values) == [state.shorthand] and not _is_mapping(values[state.shorthand]))
-        yield from _entry(f"  {state.kind}:", values[state.shorthand] if short else values)
-
-
-def _entry(head: str, value: object) -> Iterator[str]:
-    """Yield a key or the sign of an entry with its value: on one line where it fits, else its parts on lines below."""
-    line = f"{head} {flow(value)}"
-    value = _stated(value)
-    if len(line) <= WIDEST or not value or not isinstance(value, Mapping | tuple):
-        yield line
-        return
-    yield head
-    inner = " " * (len(head) - len(head.lstrip()) + 2)
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _entry(f"{inner}{scalar(key)}:", each)
-    else:
-        for each in value:
-            yield from _item(inner, each)
-
-
-def _item(inner: str, value: object) -> Iterator[str]:
-    """Yield an entry of a list; of a mapping that does not fit on a line, its first key stands beside the sign."""
-    line = f"{inner}- {flow(value)}"
-    stated = _stated(value)
-    if len(line) <= WIDEST or not stated or not isinstance(stated, Mapping | tuple):
-        yield line
-        return
-    if isinstance(stated, tuple):
-        parts = [part for each in stated for part in _item(f"{inner}  ", each)]
-    else:
-        parts = [part for key, each in stated.items() for part in _entry(f"{inner}  {scalar(key)}:", each)]
-    yield f"{inner}- {parts[0].lstrip()}"
-    yield from parts[1:]
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(_stated(value), Mapping)
-
-
-def _stated(value: object) -> object:
+def stated(value: object) -> object:
     """Return a model as the mapping of what it states."""
     if not isinstance(value, BaseModel):
         return value
@@ -77,7 +26,7 @@ def _stated(value: object) -> object:
 
 def flow(value: object) -> str:
     """Return a value as YAML on one line."""
-    value = _stated(value)
+    value = stated(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(k)}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, tuple):
