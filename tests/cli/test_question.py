@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
 def asked(monkeypatch, capsys, plan, *answers, world=WORLD):
     """Answer the questions about a plan; return whether it is carried out, and what was asked."""
     monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{a}\n" for a in answers)))
-    agreed = RunOutput("text").confirm(proposal(plan, world))
+    agreed = RunOutput().confirm(proposal(plan, world))
     return agreed, capsys.readouterr().err
 
 
@@ -75,7 +75,7 @@ def test_the_header_names_vcenter_user_and_inventory():
 def test_without_a_terminal_the_numbers_are_named(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with refused(UsageError, "usage.no-terminal") as caught:
-        RunOutput("text").confirm(proposal(BOTH))
+        RunOutput().confirm(proposal(BOTH))
     assert caught.value.remedy == "give --yes --destroy 3 --reboot 2"
 
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
     from vsphere_ai.app.nodes_export import NodesExportRequest, check_node_files, export_nodes
     from vsphere_ai.app.nodes_trust import TrustGuestsRequest, trust_guests
+    from vsphere_ai.app.notification import Notifier, NotifyRequest
     from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.trace_rdma import DevicesRequest, DevicesResult, TraceRequest, TraceResult, devices, trace
     from vsphere_ai.app.trust import TrustHostsRequest, TrustVCenterRequest, trust_hosts, trust_vcenter
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
+    from vsphere_ai.app.watch_playbook import DriftSeen, NotRead, ReadAgain, WatchRequest, watch
 
 _NAMES = {
     "accept_farm": "AcceptResult CertificateState accept verify_certificate",
@@ -121,6 +123,7 @@ _NAMES = {
     "nodes": "NodesRequest NodesResult guest_settings list_nodes meant",
     "nodes_trust": "TrustGuestsRequest trust_guests",
     "nodes_export": "NodesExportRequest check_node_files export_nodes",
+    "notification": "Notifier NotifyRequest",
     "outputs": "OutputRequest OutputResult output",
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
@@ -136,6 +139,7 @@ _NAMES = {
     "trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
     "trust": "TrustHostsRequest TrustVCenterRequest trust_hosts trust_vcenter",
     "verify_playbook": "VerifyRequest VerifyResult verify",
+    "watch_playbook": "DriftSeen NotRead ReadAgain WatchRequest watch",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -146,6 +150,7 @@ __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_pl
 __all__ += ["OutputRequest", "OutputResult", "output"]
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "verify_certificate"]
+__all__ += ["DriftSeen", "NotRead", "Notifier", "NotifyRequest", "ReadAgain", "WatchRequest", "watch"]
 __all__ += ["NodesExportRequest", "check_node_files", "export_nodes"]
 __all__ += ["TopologyRequest", "TopologyResult", "check_topology", "nccl_topologies", "save_topologies"]
 __all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]

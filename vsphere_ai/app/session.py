@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.reading.collector import Depth, Request
     from vsphere_ai.runs.locks import Hold, Mode
+    from vsphere_ai.security.secret_ref import Secret
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class EstateRequest:
     Without a file: the project's ``vsphere-ai.yaml``, else the running lab's. `start_ssh` permits to start a stopped
     SSH service for reading (it is stopped again), `parallel` is the number of hosts at a time, and `ssh_login` lets
     planning try the SSH logins that a plan needs. `inventory_from` says where the inventory file was named, in a few
-    words, where that is not the command line.
+    words, where that is not the command line. Without `ask_hosts` no host is asked over SSH.
     """
 
     inventory: Path | None = None
@@ -57,6 +58,7 @@ class EstateRequest:
     parallel: int = 8
     ssh_login: bool = True
     inventory_from: str = ""
+    ask_hosts: bool = True
 
 
 class Session:
@@ -84,23 +86,38 @@ class Session:
         """The connection, opened when it is first needed."""
         from vsphere_ai.connect.vcenter import VCenter
 
+        return VCenter.connect(endpoint_of(self.settings, self._password.reveal()), notify=self.progress)
+
+    @cached_property
+    def _password(self) -> Secret:
+        """The password, fetched once: a vCenter that is not reached at first is tried again without a question."""
         chosen = self.settings
-        purpose = f"password of {chosen.username} at {chosen.address}"
-        password = fetch(chosen.password, self.inventory.base, purpose=purpose).reveal()
-        return VCenter.connect(endpoint_of(chosen, password), notify=self.progress)
+        return fetch(chosen.password, self.inventory.base, purpose=f"password of {chosen.username} at {chosen.address}")
 
     @cached_property
     def shells(self) -> Callable[[Target], Ssh] | None:
-        """Connections to hosts' shells; None when the inventory has no `ssh:`."""
+        """Connections to hosts' shells; None when the inventory has no `ssh:`, or hosts are not to be asked."""
         from vsphere_ai.app.host_shells import shells_of
 
-        return shells_of(self.inventory)
+        return shells_of(self.inventory) if self.options.ask_hosts else None
 
     def shell(self, host: Target) -> Ssh:
         """Return a connection to a host's shell; `UsageError` when the inventory has no `ssh:`."""
         if self.shells is None:
             raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
         return self.shells(host)
+
+    def again(self, playbook: Playbook | None = None) -> Session:
+        """Return a session for another reading, of the same playbook or another one, over the same connection.
+
+        `UsageError` where a playbook is about another vCenter. Only the session that was opened first is closed.
+        """
+        other = Session(self.inventory, playbook or self.playbook, self.options, self.emit)
+        if other.settings != self.settings:
+            name, mine = other.settings.name, self.settings.name
+            raise UsageError(f"{playbook and playbook.path} is about {name}, not {mine}", "give --vcenter NAME")
+        other.__dict__.update(vcenter=self.vcenter, shells=self.shells)
+        return other
 
     def __enter__(self) -> Session:
         return self

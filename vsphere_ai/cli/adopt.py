@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, format_option, full_option, lock_option, run_options, yes_option
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.options import FILE, lock_option, run_options, yes_option
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 @click.argument("playbook", type=FILE)
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
 @run_options
-@format_option()
+@run_output_options
 @lock_option
 @yes_option
-@full_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 def command(
-    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, form: str, lock: Mode | None, **flags: bool
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **flags: bool
 ) -> int:
     """Make VMs that are there VMs of a set: those that PLAYBOOK names, and that were made without it.
 
@@ -34,6 +33,6 @@ def command(
     """
     from vsphere_ai import app
 
-    with RunOutput(form, full=flags.pop("full")) as output:
+    with RunOutput(shown) as output:
         request = app.AdoptRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **flags)
         return output.exit_code(app.adopt(request, output.emit))

@@ -12,8 +12,6 @@ from vsphere_ai.cli.options import (
     FILE,
     destroy_option,
     estate_options,
-    format_option,
-    full_option,
     lock_option,
     login_option,
     number_options,
@@ -21,7 +19,7 @@ from vsphere_ai.cli.options import (
     says_yes,
     yes_option,
 )
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -33,13 +31,12 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
 @estate_options
 @login_option
-@format_option()
+@run_output_options
 @lock_option
 @yes_option
 @number_options(destroy_option, reboot_option)
-@full_option
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
-def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
+def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
     """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
@@ -52,7 +49,7 @@ def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, num
 
     yes, first = flags["yes"], flags["resume"]
     asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
-    with RunOutput(form, full=flags["full"]) as output:
+    with RunOutput(shown) as output:
         request = app.ApplyRequest(
             what, estate, yes, output.confirm, lock, first, asks, numbers.destroy, numbers.reboot
         )

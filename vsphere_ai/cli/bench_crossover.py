@@ -9,7 +9,7 @@ import click
 from typing_extensions import Unpack
 
 from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, width, yes_option
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.run_output import RunOutput, Shown
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -73,7 +73,7 @@ def crossover(
     """
     from vsphere_ai.app.crossover import CrossoverRequest, bench_crossover
 
-    with RunOutput(form) as output:
+    with RunOutput(Shown(form)) as output:
         show = _Shown(output, form)
         request = CrossoverRequest(_meant(nodes, estate), options, confirm=output.confirm, **more)
         result = bench_crossover(request, show.emit)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import destroy_option, estate_options, format_option, full_option, lock_option, yes_option
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.options import destroy_option, estate_options, lock_option, yes_option
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 @click.command("destroy")
 @click.argument("what", metavar="PLAYBOOK|SET")
 @estate_options
-@format_option()
+@run_output_options
 @lock_option
 @yes_option
-@full_option
 @destroy_option
 @click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
-def command(what: str, estate: EstateRequest, form: str, lock: Mode | None, destroy: int | None, **flags: bool) -> int:
+def command(
+    what: str, estate: EstateRequest, shown: Shown, lock: Mode | None, destroy: int | None, **flags: bool
+) -> int:
     """Destroy all VMs of the sets of PLAYBOOK, or of the SET of that name, after showing them with their disks.
 
     Only VMs that carry the mark of the set go. Their number is asked for; without a terminal, give --yes --destroy N.
@@ -33,6 +34,6 @@ def command(what: str, estate: EstateRequest, form: str, lock: Mode | None, dest
     """
     from vsphere_ai import app
 
-    with RunOutput(form, full=flags.pop("full")) as output:
+    with RunOutput(shown) as output:
         request = app.DestroyRequest(what, estate, confirm=output.confirm, lock=lock, destroy=destroy, **flags)
         return output.exit_code(app.destroy(request, output.emit))

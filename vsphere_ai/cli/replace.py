@@ -10,13 +10,11 @@ import click
 from vsphere_ai.cli.options import (
     FILE,
     destroy_option,
-    format_option,
-    full_option,
     lock_option,
     run_options,
     yes_option,
 )
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -27,14 +25,13 @@ if TYPE_CHECKING:
 @click.argument("playbook", type=FILE)
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
 @run_options
-@format_option()
+@run_output_options
 @lock_option
 @yes_option
-@full_option
 @destroy_option
 @click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
 def command(
-    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, form: str, lock: Mode | None, **more: bool
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **more: bool
 ) -> int:
     """Destroy VMs of a set that PLAYBOOK makes, and make them again: same name, number, MAC and IP addresses.
 
@@ -43,6 +40,6 @@ def command(
     """
     from vsphere_ai import app
 
-    with RunOutput(form, full=more.pop("full")) as output:
+    with RunOutput(shown) as output:
         request = app.ReplaceRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **more)
         return output.exit_code(app.replace_vms(request, output.emit))

@@ -10,14 +10,12 @@ import click
 
 from vsphere_ai.cli.options import (
     destroy_option,
-    format_option,
-    full_option,
     lock_option,
     moved_inventory_option,
     number_options,
     reboot_option,
 )
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
@@ -27,14 +25,13 @@ if TYPE_CHECKING:
 @click.command("resume")
 @click.argument("run", required=False, default="")
 @moved_inventory_option
-@format_option()
+@run_output_options
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
 @number_options(destroy_option, reboot_option)
-@full_option
 @click.option("--reboot-again", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left.")
 @click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
-def command(run: str, inventory: Path | None, form: str, lock: Mode | None, numbers: Numbers, **more: bool) -> int:
+def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **more: bool) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the estate again, plans what is left of what was approved, and puts back what is pending: hosts in
@@ -45,7 +42,7 @@ def command(run: str, inventory: Path | None, form: str, lock: Mode | None, numb
     """
     from vsphere_ai import app
 
-    with RunOutput(form, full=more.pop("full")) as output:
+    with RunOutput(shown) as output:
         given = asdict(numbers) | more
         request = app.ResumeRequest(run, inventory, confirm=output.confirm, lock=lock, **given)
         return output.exit_code(app.resume(request, output.emit))

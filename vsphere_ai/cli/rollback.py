@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.options import (
-    format_option,
-    full_option,
     lock_option,
     moved_inventory_option,
     number_options,
     reboot_option,
     yes_option,
 )
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
@@ -26,12 +24,11 @@ if TYPE_CHECKING:
 @click.command("rollback")
 @click.argument("run")
 @moved_inventory_option
-@format_option()
+@run_output_options
 @lock_option
 @yes_option
 @number_options(reboot_option)
-@full_option
-def command(run: str, inventory: Path | None, form: str, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
+def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
@@ -39,6 +36,6 @@ def command(run: str, inventory: Path | None, form: str, lock: Mode | None, numb
     """
     from vsphere_ai import app
 
-    with RunOutput(form, full=flags["full"]) as output:
+    with RunOutput(shown) as output:
         request = app.RollbackRequest(run, inventory, flags["yes"], output.confirm, lock, numbers.reboot)
         return output.exit_code(app.rollback(request, output.emit))

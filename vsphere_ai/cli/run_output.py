@@ -5,30 +5,52 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, width
+from vsphere_ai.cli.notifying import notifier, notify_of_run, notify_options
+from vsphere_ai.cli.options import agreed, format_option, full_option, gathering, width
 from vsphere_ai.errors import Storage, most_serious
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
+    from vsphere_ai.app import NotifyRequest
     from vsphere_ai.app.events import Event, RunStarted, StepEvent
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.cli.progress import Emit
 
 
+@dataclass(frozen=True)
+class Shown:
+    """How a run is shown, and who is notified of its end."""
+
+    form: str = "text"
+    full: bool = False
+    notify: NotifyRequest | None = None
+
+
+def _shown() -> type[Shown]:
+    return Shown
+
+
+def run_output_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of output and notifications; a command gets them as `shown`."""
+    return notify_options(gathering("shown", _shown, format_option(), full_option)(function))
+
+
 class RunOutput:
     """Shows the events of a run, and stops it: on a signal, and when the output is not accepted any more."""
 
-    def __init__(self, form: str, *, full: bool = False) -> None:
-        self._form, self._full = form, full
+    def __init__(self, shown: Shown = Shown()) -> None:
+        self._form, self._full = shown.form, shown.full
+        self._notifier = notifier(shown.notify) if shown.notify else None
         self._running = ExitStack()
         self._started: RunStarted | None = None
         self._show: Emit = lambda event: None
@@ -63,6 +85,8 @@ class RunOutput:
                     signals.stay()
                 self._running.close()
             case events.RunRecorded():
+                if self._notifier is not None:
+                    notify_of_run(self._notifier, event.result)
                 self._summary(event.result)
             case _:
                 show_event(event)

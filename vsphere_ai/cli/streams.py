@@ -25,6 +25,7 @@ READER_LEFT = 141
 CLEAR = "\r\x1b[2K"
 
 _doing = ""
+_resting = threading.Event()
 _remarks: list[tuple[str, str]] = []
 
 
@@ -32,6 +33,16 @@ def doing(what: str) -> None:
     """Remember in words what the command is at, for a sign of life."""
     global _doing
     _doing = what
+
+
+@contextmanager
+def resting() -> Iterator[None]:
+    """Give no sign of life: a command that goes on until it is stopped waits for its next reading."""
+    _resting.set()
+    try:
+        yield
+    finally:
+        _resting.clear()
 
 
 def is_screen(stream: TextIO) -> bool:
@@ -172,7 +183,7 @@ def _pulse(streams: Sequence[_Stream], over: threading.Event) -> None:
     began = time.monotonic()
     while not over.wait(SILENCE / 16):
         last = max(began, *(s.last for s in streams))
-        if is_asking():
+        if is_asking() or _resting.is_set():
             began = time.monotonic()
         elif time.monotonic() - last > SILENCE * 15 / 16:
             _sign_of_life(time.monotonic() - began)

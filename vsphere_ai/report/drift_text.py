@@ -1,31 +1,71 @@
-"""Drift as text: settings that are not as a playbook wants them, and what prevented comparing."""
+"""Drift as text and JSON: settings that are not as a playbook wants them, and what prevented comparing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from vsphere_ai.model.text import safe, shown
-from vsphere_ai.planning.planner import Item, Plan
+from pydantic import JsonValue
+
+from vsphere_ai.model.text import counted, safe, shown
+from vsphere_ai.planning.document import plain
+from vsphere_ai.planning.drift import Difference, differences
+from vsphere_ai.planning.planner import Plan
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 
 
 def drift_text(plan: Plan) -> str:
     """Return a line per field that drifted and per problem, equal ones of several targets once, and the counts."""
-    return "\n".join(_lines(plan))
+    return "\n".join([*_lines(tuple(differences(plan).values())), drift_counts(plan)])
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    drifted = plan.changed()
-    for text, targets in grouped((text, item.target) for item in drifted for text in _fields(item)).items():
+def drift_counts(plan: Plan) -> str:
+    """Return how many settings are as wanted, how many are not, and how many problems there are."""
+    drifted = len(plan.changed())
+    same = len(plan.items) - drifted
+    return (
+        f"{same} of {len(plan.items)} settings as wanted, {drifted} drifted, {counted(len(plan.problems), 'problem')}"
+    )
+
+
+def change_text(appeared: Sequence[Difference], gone: Sequence[Difference], plan: Plan) -> str:
+    """Return what appeared (``+``) and what is gone (``-``) since the reading before, and the counts."""
+    new, old = (_lines(each) for each in (appeared, gone))
+    return "\n".join([*(f"+{line[1:]}" for line in new), *(f"-{line[1:]}" for line in old), drift_counts(plan)])
+
+
+def drift_document(appeared: Sequence[Difference], gone: Sequence[Difference], plan: Plan) -> dict[str, JsonValue]:
+    """Return the same as JSON values."""
+    return {
+        "as_wanted": not plan.changed() and not plan.problems,
+        "drifted": len(plan.changed()),
+        "problems": len(plan.problems),
+        "appeared": [_document(d) for d in appeared],
+        "gone": [_document(d) for d in gone],
+    }
+
+
+def _lines(found: Sequence[Difference]) -> Iterator[str]:
+    for text, targets in grouped((_text(d), d.target) for d in found if not d.problem).items():
         yield safe(f"  ~ {names(targets)}  {text}")
-    for text, targets in grouped((f"{p.message}  [{p.rule}]", p.target) for p in plan.problems).items():
+    for text, targets in grouped((_text(d), d.target) for d in found if d.problem).items():
         yield safe(f"  ! {names(targets)}  {text}")
-    same = len(plan.items) - len(drifted)
-    yield f"{same} of {len(plan.items)} settings as wanted, {len(drifted)} drifted, {len(plan.problems)} problems"
 
 
-def _fields(item: Item) -> Iterator[str]:
-    for field in item.fields:
-        name = field.name.replace("_", " ")
-        yield f"{item.kind} {name} is {shown(field.before)}, wanted {shown(field.after)}"
+def _text(found: Difference) -> str:
+    if found.problem:
+        return f"{found.problem.message}  [{found.problem.rule}]"
+    if found.change is None:
+        return f"{found.kind} is to be made anew"
+    name = found.change.name.replace("_", " ")
+    return f"{found.kind} {name} is {shown(found.change.before)}, wanted {shown(found.change.after)}"
+
+
+def _document(found: Difference) -> dict[str, JsonValue]:
+    document: dict[str, JsonValue] = {"target": plain(found.target)}
+    if found.problem:
+        problem = found.problem
+        return {**document, "problem": {"rule": problem.rule, "message": problem.message, "help": problem.help}}
+    change = found.change
+    before, after = (plain(change.before), plain(change.after)) if change else (None, None)
+    return {**document, "kind": found.kind, "field": change.name if change else "", "before": before, "after": after}
