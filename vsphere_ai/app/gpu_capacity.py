@@ -124,6 +124,11 @@ def _as_it_is(estate: Estate) -> View:
     return View(estate, observe(estate, kinds()))
 
 
+def uses_now(estate: Estate) -> Uses:
+    """Return what runs on each GPU of every host; MIG instances that no VM uses only where hosts were asked."""
+    return _uses(_as_it_is(estate), estate.hosts, _running(estate))
+
+
 def _running(estate: Estate) -> frozenset[str]:
     on = ("poweredOn", "suspended")
     return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)

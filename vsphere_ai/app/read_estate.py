@@ -87,8 +87,11 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
     return laid.estate
 
 
-def read_everything(session: Session, *, around: bool = False) -> Estate:
-    """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at."""
+def read_everything(session: Session, *, around: bool = False, probes: tuple[Probe, ...] | None = None) -> Estate:
+    """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at.
+
+    `probes` are run instead of those of all kinds.
+    """
     from vsphere_ai.reading.collector import Depth
 
     def choose(estate: Estate) -> Depth:
@@ -98,7 +101,7 @@ def read_everything(session: Session, *, around: bool = False) -> Estate:
         narrowed = around and session.options.limit
         return depth | depth_for(estate, dict.fromkeys(chosen, TargetPlan(()))) if narrowed else depth
 
-    return read_with(session, choose)
+    return read_with(session, choose, probes=probes)
 
 
 def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
