@@ -21,7 +21,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs site clean
+.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs site man wheel lock sbom clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -169,5 +169,30 @@ site: $(VENV)/.installed-dev  ## build the documentation site: build/site/site/i
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
 	@echo "Open build/site/site/index.html"
 
+man: $(VENV)/.installed  ## write the manual pages into man
+	@rm -rf man
+	@$(BIN)/python -m tools.docgen.man man
+
+$(VENV)/.installed-release: setup.cfg pyproject.toml $(VENV)/.installed-dev
+	@echo "Installing what a release needs into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[release]'
+	@touch $@
+
+# the same commit gives the same wheel: no time but that of the commit goes in, and nothing that an older build left
+wheel: man $(VENV)/.installed-release  ## build the wheel and the source archive into dist/
+	@rm -rf build/lib build/bdist.* dist
+	@SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" $(BIN)/python -m build --no-isolation --outdir dist .
+
+lock: $(VENV)/.installed-release  ## write requirements.lock anew: versions and checksums of what the product needs
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --upgrade --python-version 3.11 --extra web \
+		--custom-compile-command 'make lock' setup.cfg --output-file requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+
+sbom: wheel  ## write dist/sbom.cdx.json: what an environment with the wheel and requirements.lock has in it
+	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
+	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --no-deps --no-index --find-links dist vsphere-ai
+	@$(BIN)/cyclonedx-py environment --output-reproducible --validate -o dist/sbom.cdx.json build/sbom
+
 clean:  ## remove what was built here, .venv too
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

@@ -36,7 +36,18 @@ AT_THE_ROOT = {"__init__.py", "__main__.py", "errors.py"}
 # rooms that talk to servers, to the disk or to the operator; every other one is pure
 ROOMS_WITH_IO = ("connect", "security", "runs", "reading", "execution", "app", "lab", "cli", "__main__")
 # folders of tests that are no rooms: whole runs on the lab, other people's clients, what several tests use
-SUITES = {"docs", "e2e", "honesty", "recorded", "reliability", "support", "thirdparty", "tools", "vcsim"}
+SUITES = {
+    "docs",
+    "e2e",
+    "honesty",
+    "integrations",
+    "recorded",
+    "reliability",
+    "support",
+    "thirdparty",
+    "tools",
+    "vcsim",
+}
 MOST_ARROWS = 110
 IO_MODULES = ("socket", "ssl", "paramiko", "pyVmomi", "pyVim", "subprocess", "http.client", "urllib.request", "asyncio")
 HEAVY = (

@@ -199,6 +199,8 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),
         "manifest": lambda path: parse_stream(text_of(path), path.name, Faults()),
+        "ansible": lambda path: parse_stream(text_of(path), path.name, Faults()),
+        "ci": lambda path: parse_stream(text_of(path), path.name, Faults()),
     }
     for block in blocks(page):
         if block.language == "yaml":

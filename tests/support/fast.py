@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-SUITES = ("docs", "e2e", "honesty", "recorded", "reliability", "thirdparty", "vcsim", "lab", "connect", "security")
+SUITES = (
+    "docs",
+    "e2e",
+    "honesty",
+    "integrations",
+    "recorded",
+    "reliability",
+    "thirdparty",
+    "vcsim",
+    "lab",
+    "connect",
+    "security",
+)
 """Folders of tests that drive the whole tool, the lab, or servers of their own."""
 FIXTURES = {"lab", "session_lab", "make_lab", "idle_labs", "client", "cli", "tool"}
 SLOW = {

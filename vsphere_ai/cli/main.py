@@ -48,6 +48,7 @@ COMMANDS = {
     "render": ("vsphere_ai.cli.render", "Write files for other tools: Slurm, Ansible, Kubernetes."),
     "explain": ("vsphere_ai.cli.explain", "Print what the documentation says of a name."),
     "schema": ("vsphere_ai.cli.schema", "Print a JSON Schema for editors."),
+    "examples": ("vsphere_ai.cli.examples", "Print or copy example playbooks, inventories and recipes."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts, and what leads to them."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board."),
     "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training."),

@@ -1,0 +1,96 @@
+"""Example files that the package carries: playbooks, inventories, and recipes for other tools."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from vsphere_ai.errors import UsageError
+
+_PACKAGE = Path(str(resources.files("vsphere_ai")))
+_FOLDER = _PACKAGE / "examples"
+_SCHEMA = re.compile(r"^# yaml-language-server: \$schema=(?:\.\./)+(docs/schemas/\S+)", re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """An example by its path, and its first sentence."""
+
+    name: str
+    about: str
+
+
+class Copied(NamedTuple):
+    """A file that was copied; `unchanged`: it was there already, the same."""
+
+    path: Path
+    unchanged: bool
+
+
+def examples() -> list[Example]:
+    """List the examples, the playbooks first."""
+    order = ("playbooks", "inventories", "integrations")
+    names = sorted(_names(), key=lambda name: (order.index(name.partition("/")[0]), name))
+    return [Example(name, _about(example(name))) for name in names]
+
+
+def example(name: str) -> str:
+    """Return the text of an example by its path, or by its file name where only one has it."""
+    return (_FOLDER / _found(name)).read_text("utf-8")
+
+
+def copy_examples(name: str, folder: Path) -> list[Copied]:
+    """Copy an example, or all for "", below a folder, with the schemas that their first lines name.
+
+    A file that is there with another content is not overwritten: `UsageError` before anything is written.
+    """
+    sources = {each: _FOLDER / each for each in ([_found(name)] if name else _names())}
+    for path in list(sources.values()):
+        for schema in _SCHEMA.findall(path.read_text("utf-8")):
+            sources[schema] = _PACKAGE / schema
+    wanted = {folder / name: source for name, source in sorted(sources.items())}
+    try:
+        return _copied(wanted)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+        raise UsageError(f"the examples cannot be written: {why}", "choose another folder") from error
+
+
+def _copied(wanted: dict[Path, Path]) -> list[Copied]:
+    there = {path: path.read_bytes() for path in wanted if path.exists()}
+    for path, present in there.items():
+        if present != wanted[path].read_bytes():
+            text = f"{path} is there, with another content"
+            raise UsageError(text, "choose another folder, or remove the file", rule="usage.not-overwritten")
+    for path, source in wanted.items():
+        if path not in there:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.read_bytes())
+            path.chmod(path.stat().st_mode | (source.stat().st_mode & 0o100))
+    return [Copied(path, path in there) for path in wanted]
+
+
+def _names() -> list[str]:
+    found = (path for part in sorted(_FOLDER.iterdir()) for path in part.rglob("*"))
+    return [str(p.relative_to(_FOLDER)) for p in found if p.is_file() and p.suffix != ".pyc"]
+
+
+def _found(name: str) -> str:
+    names = _names()
+    if name in names:
+        return name
+    same = [each for each in names if name in (Path(each).name, Path(each).stem)]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise UsageError(f"there are {len(same)} examples called '{name}'", f"name one of: {', '.join(same)}")
+    raise UsageError(f"there is no example '{name}'", "vsphere-ai examples lists them", rule="usage.example")
+
+
+def _about(text: str) -> str:
+    """Return the first sentence of the comment, docstring or text that a file begins with."""
+    lines = (line.strip("# \"'").strip() for line in text.splitlines())
+    plain = (line for line in lines if line and not line.startswith(("yaml-language-server", "!/", "---")))
+    paragraph = " ".join(line for line, _ in zip(plain, range(3), strict=False))
+    return re.split(r"(?<=[.:!?]) ", paragraph)[0].rstrip(".:")
