@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("vsphere_ai", "tools", "docs", "playbooks", "inventories", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+ROOMS = ("vsphere_ai", "tools", "docs", "playbooks", "inventories", "integrations", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
          "Makefile")  # fmt: skip
 SUFFIXES = {".py", ".md", ".yml", ".yaml", ".json", ".svg", ""}
 
