@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("vsphere_ai", "tools", "docs", "playbooks", "inventories", "integrations", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-         "Makefile")  # fmt: skip
+ROOMS = ("vsphere_ai", "tools", "docs", "playbooks", "inventories", "integrations", "README.md", "CONTRIBUTING.md",
+         "CHANGELOG.md", "Makefile")  # fmt: skip
 SUFFIXES = {".py", ".md", ".yml", ".yaml", ".json", ".svg", ""}
 
 GAP = r"[\s#>*]+"
