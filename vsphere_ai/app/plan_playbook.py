@@ -82,7 +82,7 @@ class PlanResult:
 
     def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""
-        return document.saved_plan(self.plan, self.playbook, self.scope)
+        return document.saved_plan(self.plan, self.playbook, self.scope, self.around.estimate)
 
 
 def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:

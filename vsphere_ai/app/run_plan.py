@@ -16,6 +16,7 @@ from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
+from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import Storage
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.executor import Executor
@@ -157,7 +158,7 @@ def noting(record: Journal) -> Callable[[str, str], None]:
 
 def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
-    approved = PlanDocument.of(plan).approved()
+    approved = PlanDocument.of(plan, surroundings(session, plan).estimate).approved()
     earlier = origin.takes_over
     if earlier and not origin.reverts:
         approved = approved.model_copy(update={"impact": _as_measured_first(plan.impact, earlier)})

@@ -18,6 +18,8 @@ from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.planning.expected_time import Estimate
+from vsphere_ai.planning.placed import Asked, PlacedHost
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
 from vsphere_ai.planning.schedule import Impact, PlannedStep, waves
 
@@ -143,6 +145,10 @@ class Approved(Part):
     items: tuple[ItemDocument, ...] = ()
     impact: Impact = Impact()
     steps: tuple[StepDocument, ...] = ()
+    placed: tuple[PlacedHost, ...] = ()
+    """Hosts of the plan with the VMs that are on them."""
+    expected: Estimate | None = None
+    """How long it is expected to take; what an earlier version wrote has none."""
 
     def steps_of(self, ref: str) -> tuple[StepDocument, ...]:
         """Return the steps of one target, in order."""
@@ -168,10 +174,13 @@ class PlanDocument(Approved):
     answers: tuple[Answer, ...] = ()
     logins: tuple[Login, ...] = ()
     ssh_stays_stopped: tuple[Target, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    """Where the playbook asks for each kind on each target."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
-        """Return a plan as JSON."""
+    def of(cls, plan: Plan, expected: Estimate | None = None) -> Self:
+        """Return a plan as JSON, with its expected time where that is known."""
+        more: dict[str, Any] = {"expected": expected} if expected else {}
         return cls(
             schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,
@@ -187,11 +196,16 @@ class PlanDocument(Approved):
             answers=plan.answers,
             logins=plan.logins,
             ssh_stays_stopped=plan.ssh_stays_stopped,
+            asked=plan.asked,
+            placed=plan.placed,
+            **more,
         )
 
     def approved(self) -> Approved:
         """Return what a journal keeps of it."""
-        return Approved(vcenter=self.vcenter, items=self.items, impact=self.impact, steps=self.steps)
+        return Approved.model_validate(
+            {n: getattr(self, n) for n in Approved.model_fields if n in self.model_fields_set}
+        )
 
 
 class SavedPlan(PlanDocument):
@@ -217,10 +231,12 @@ def digest(plan: Plan) -> str:
     return _sha256({**kept, "vcenter": server, **({"lost": lost} if lost else {})})
 
 
-def saved_plan(plan: Plan, playbook: Playbook, scope: Mapping[str, str]) -> dict[str, JsonValue]:
+def saved_plan(
+    plan: Plan, playbook: Playbook, scope: Mapping[str, str], expected: Estimate | None = None
+) -> dict[str, JsonValue]:
     """Return the content of a plan file. `scope` is what narrowed it: vCenter name and limit."""
     own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest(plan)}
-    content = {**plan_document(plan), **own}
+    content = {**PlanDocument.of(plan, expected).as_json(), **own}
     return {**content, "seal": _sha256(content)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from vsphere_ai.model.state import Target
@@ -39,7 +39,7 @@ class Estimate:
 
     `window` is the time from the first step that takes a host or VM out of service to the last one that brings one
     back, and `host` the longest that one host is out. `runs` is how many earlier runs these numbers rest on; `guessed`
-    says that steps are among them that no run has shown.
+    says that steps are among them that no run has shown. `steps` has when each step begins and ends by its id.
     """
 
     seconds: float
@@ -47,6 +47,7 @@ class Estimate:
     host: float
     runs: int
     guessed: bool
+    steps: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def sort_of(type_: str, summary: str) -> str:
@@ -74,6 +75,7 @@ def estimate(steps: Sequence[PlannedStep], known: Mapping[str, float], runs: int
         host=max((max(each) - min(each) for t, each in out.items() if t.kind == "host"), default=0.0),
         runs=runs,
         guessed=not runs or any(seconds is None for seconds in took.values()),
+        steps={p.id: (round(begun[p.id][0], 1), round(begun[p.id][1], 1)) for p in steps},
     )
 
 

@@ -19,6 +19,7 @@ from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
+from vsphere_ai.planning.placed import Asked, PlacedHost, asked_of, placed_on
 from vsphere_ai.planning.power_on_order import order_notes, power_ons
 from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
@@ -88,6 +89,8 @@ class Plan:
     """SSH logins that were not tried; every other one that the plan needs was, or is a problem of it."""
     ssh_stays_stopped: tuple[Target, ...] = ()
     """Hosts whose SSH runs, stops at their reboot, and must not be started again."""
+    asked: tuple[Asked, ...] = ()
+    placed: tuple[PlacedHost, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -161,7 +164,8 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
         *silent(impact, done.before),
     }
     items = tuple(_noted(done, order_notes(power_on.orders)))
-    return Plan(estate.about, playbook, items, _telling(refusals), findings, ordered, impact)
+    made = Plan(estate.about, playbook, items, _telling(refusals), findings, ordered, impact)
+    return replace(made, asked=asked_of(desired), placed=placed_on(done.before, done.view, changing, impact))
 
 
 def reading_back(desired: TargetPlans) -> frozenset[Target]:

@@ -68,7 +68,11 @@ def run_document(record: Journal) -> dict[str, object]:
         "process": run.pid,
         "vsphere_ai": run.vsphere_ai,
         "scope": {"inventory": run.inventory, **run.scope.model_dump()},
-        "approved": {"items": document.get("items", []), "impact": document.get("impact", {})},
+        "approved": {
+            "items": document.get("items", []),
+            "impact": document.get("impact", {}),
+            **{key: document[key] for key in ("placed", "expected") if document.get(key)},
+        },
         "steps": [_step(s) for s in steps],
         "not_begun": [
             {"id": s.id, "target": s.target.name, "summary": s.summary} for s in approved.steps if s.id not in begun
