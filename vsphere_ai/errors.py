@@ -28,24 +28,29 @@ class Diagnostic:
     excerpt: str = ""
 
 
+REPORT_IT = "this is a defect of vsphere-ai; please report it, with VSPHERE_AI_TRACEBACK=1 set"
+
+
 class VsphereAiError(Exception):
     """Base of every error an operator may see.
 
     `exit_code` is the process's exit code, `title` what the message begins with, `remedy` what to do, `rule` the id of
-    what is wrong, for programs. A subclass has what it does not state from its base.
+    what is wrong, for programs. A subclass has what it does not state from its base; its `remedy` is for errors without one.
     """
 
     exit_code = 70
     title = "internal error"
     rule = "internal"
+    usual_remedy = ""
 
-    def __init_subclass__(cls, exit_code: int = 0, title: str = "", rule: str = "") -> None:
+    def __init_subclass__(cls, exit_code: int = 0, title: str = "", rule: str = "", remedy: str = "") -> None:
         cls.exit_code, cls.title, cls.rule = exit_code or cls.exit_code, title or cls.title, rule or cls.rule
+        cls.usual_remedy = remedy or cls.usual_remedy
 
     def __init__(self, message: str, remedy: str = "", *, rule: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.remedy = remedy or self.usual_remedy
         self.rule = rule or self.rule
 
 

@@ -140,7 +140,7 @@ def test_faults_have_a_place(text, place, said):
     with pytest.raises(InputError) as error:
         read(text)
     (fault,) = error.value.diagnostics
-    assert said in fault.message
+    assert said in f"{fault.message}; {fault.help}"
     assert (fault.mark.line, fault.mark.column) == place
 
 

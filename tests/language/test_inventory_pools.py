@@ -37,7 +37,7 @@ def test_pools_and_reserved_addresses_are_read(tmp_path):
         ("  a: 10.0.0.1/24\n", "3:6", "host bits"),
         ("  a: {subnets: 10.0.0.0/24}\n", "3:7", "unknown key 'subnets'"),
         ("  a: {subnet: 10.0.0.0/24, ranges: 10.0.0.9}\n", "3:36", "expected a list"),
-        ("  a: {subnet: 10.0.0.0/24, per_node: 20}\n", "3:6", "larger than"),
+        ("  a: {subnet: 10.0.0.0/24, per_node: 20}\n", "3:6", "does not fit into"),
         ("  a: 10.0.0.0/24\n  b: 10.0.0.0/16\n", "4:3", "conflict"),
         ("  a b: 10.0.0.0/24\n", "3:3", "cannot be a name"),
         ("  auto: 10.0.0.0/24\n", "3:3", "cannot be a name"),

@@ -48,7 +48,7 @@ def test_a_value_becomes_a_model():
 
 
 FAULTS = {
-    "items: [{size: 3}]": (1, 16, "the number 3: input should be a multiple of 2", ""),
+    "items: [{size: 3}]": (1, 16, "the number 3 does not fit here", "input should be a multiple of 2"),
     "items: [{size: 100}]": (1, 16, "the number 100 is out of range", "give less than 100"),
     "items: [{sise: 4}]": (1, 10, "unknown key 'sise'", "did you mean 'size'?"),
     "items: [{serial: x}]": (

@@ -239,7 +239,7 @@ def test_versions_memory_firmware_and_counts():
     assert "needs 17" in old["pci_devices.hardware-version"].message
     assert not judge(want(F0), VM, around(config__version="vmx-11")).problems
     many = judge(want(*[ANY] * 17), VM, around()).problems
-    assert "at most 16" in many["pci_devices.count"].message
+    assert "at most 16" in many["pci_devices.count"].help
     assert "2 times" in judge(want(F0, F0), VM, around()).problems["pci_devices.twice"].message
     partly = plan_one(around(), VM, want(F0), VmHardware(memory_reservation=1024, firmware="bios"))
     assert {p.rule for p in partly.problems} >= {"pci_devices.memory", "pci_devices.firmware"}

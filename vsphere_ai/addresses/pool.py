@@ -147,11 +147,16 @@ class Pool(Part):
                 raise ValueError(f"{text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}")
         for text in (t for t in (self.gateway, *(route.via for route in self.routes)) if t):
             if address(text) not in self.network:
-                raise ValueError(f"the gateway {text} is not inside of {self.subnet}")
+                raise ValueError(
+                    f"the gateway {text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}"
+                )
         if self.gateway and self.ranges and any(address(self.gateway) in r for r in self._given()):
             raise ValueError(f"the gateway {self.gateway} is one of the ranges\nadd it to 'exclude'")
         if self.per_node is not None and not self.network.prefixlen <= self.per_node <= self.network.max_prefixlen:
-            raise ValueError(f"a block /{self.per_node} is larger than {self.subnet}, or than one address")
+            raise ValueError(
+                f"a block /{self.per_node} does not fit into {self.subnet}\n"
+                f"give {self.network.prefixlen} to {self.network.max_prefixlen}"
+            )
         if self.per_node is not None and self.ranges:
             raise ValueError("'per_node' and 'ranges' exclude each other\nblocks are cut from the whole subnet")
         if self.node_gateway is not None:
@@ -162,10 +167,13 @@ class Pool(Part):
 
     def _check_node_gateway(self, index: int) -> None:
         if self.per_node is None or self.gateway:
-            raise ValueError("'node_gateway' is the gateway of blocks: it takes 'per_node', and no 'gateway'")
+            raise ValueError("'node_gateway' is the gateway of blocks\nadd 'per_node', and leave out 'gateway'")
         ends = (0, self.block - 1) if self._has_ends(self.per_node) else ()
         if index >= self.block or index in ends or len(self.inner(range_of(self.network))) == 0:
-            raise ValueError(f"{index} is no address for a gateway in a block /{self.per_node}, or leaves no other one")
+            raise ValueError(
+                f"{index} is no address for a gateway in a block /{self.per_node}\n"
+                f"give 1 to {self.block - 2}, and leave room for a VM"
+            )
 
     @cached_property
     def network(self) -> Network:

@@ -75,7 +75,7 @@ def reserve_addresses(request: ReserveRequest, confirm: Agree, emit: Emit = igno
 def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = ignore) -> AddressChange:
     """Release a reservation, or what a set holds for VMs that are gone. `Refused` when such a VM is there."""
     if bool(request.addresses) == bool(request.set):
-        raise UsageError("give an address to release, or a set", "one of them")
+        raise UsageError("neither an address nor a set to release was given", "give an address, or --set NAME")
     with open_session(request.estate, None, emit) as session, locked(session, "ipam release", emit) as hold:
         found = read_recorded(session)
         if request.set:
@@ -100,7 +100,9 @@ def locked(session: Session, what: str, emit: Emit) -> Iterator[Hold]:
 def store(hold: Hold, found: Recorded, after: Ledger) -> None:
     """Write the ledger in place of the one that was read."""
     if hold.lock is None:
-        raise Locked("the leases are changed only under the lock in vCenter", "", rule="lock.lost")
+        raise Locked(
+            "the leases are changed only under the lock in vCenter", "apply with --lock vcenter", rule="lock.lost"
+        )
     write_text(hold.lock, found.stored, ledger_text(after))
 
 

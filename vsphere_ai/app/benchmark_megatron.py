@@ -192,7 +192,7 @@ def _learn(options: MegatronOptions, result: MegatronResult) -> None:
         return
     tflops = result.reached.tflops if result.reached is not None else None
     if result.exit_code or tflops is None:
-        raise UsageError("there is nothing to learn", "the run did not pass")
+        raise UsageError("there is nothing to learn: the run did not pass", "correct what failed, and run it again")
     made = Expected(result.test.name, round(tflops, 2), result.gpus)
     options.learned.write_text(megatron_baseline.text_of([made]), "utf-8")
 

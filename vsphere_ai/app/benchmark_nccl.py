@@ -124,7 +124,9 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     """
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
     if request.options.pairwise + request.options.bisect + request.options.layers > 1:
-        raise UsageError("every pair, a search, or layers?", "give one of --pairwise, --bisect and --layers")
+        raise UsageError(
+            "--pairwise, --bisect and --layers exclude each other", "give one of --pairwise, --bisect and --layers"
+        )
     expected = baseline_of(request.options.baseline)
     if request.options.learned:
         require_new(request.options.learned)
@@ -375,7 +377,7 @@ def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
 
 def _layers(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
     if len(nodes) < 2:
-        raise UsageError("layers are measured between two VMs", "name more VMs")
+        raise UsageError(f"layers are measured between two VMs, and {len(nodes)} is named", "name more VMs")
     alone = [node.vm for node in nodes if len(node.gpus) > 1]
     judge = _judge(runner.request.options)
     found = runner.carry_out(measure_layers([node.vm for node in nodes], alone, judge))

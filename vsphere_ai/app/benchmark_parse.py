@@ -71,7 +71,7 @@ def require_new(file: Path) -> None:
 def write_baseline(file: Path, learned: Sequence[Expected]) -> tuple[Expected, ...]:
     """Write a baseline and return it; `UsageError` where there is nothing in it."""
     if not learned:
-        raise UsageError("there is nothing to learn", "no run passed its checks")
+        raise UsageError("there is nothing to learn: no run passed its checks", "give the output of a run that passed")
     file.write_text(baseline_text(learned), "utf-8")
     return tuple(learned)
 

@@ -93,7 +93,10 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
     nodes = checked((read.nodes, read.states), settings, Wanted(gpus=False), emit, rule="bench.preflight")
     names = list(dict.fromkeys(_name(rail) for node in nodes for rail in node.rails if rail.rdma_device))
     if len(nodes) < 2 or not names:
-        raise UsageError("two VMs with RDMA devices are needed", "name more VMs, or look at their adapters")
+        raise UsageError(
+            f"{len(nodes)} VMs and {len(names)} RDMA devices are too few",
+            "name two VMs or more that have adapters for RDMA",
+        )
     with benchmark_guests("rdma", nodes, settings, emit) as guests:
         measured = {rail: _measure(rail, nodes, guests, request) for rail in names}
     rates = tuple(

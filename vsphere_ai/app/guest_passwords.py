@@ -30,4 +30,4 @@ def _hashed(reference: str, user: str, base: Path | None) -> Secret:
     try:
         return Secret(hashed(fetch(reference, base, purpose=purpose).reveal()))
     except ValueError as error:
-        raise NoPassword(f"the {purpose} cannot be used: {error}") from None
+        raise NoPassword(f"the {purpose} cannot be used: {error}", "store another one behind the reference") from None

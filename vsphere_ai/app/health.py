@@ -150,5 +150,5 @@ def load_profile(path: Path) -> Profile:
     profile = validate(Profile, document.data or {}, Place(document, (), faults))
     faults.raise_any()
     if profile is None:
-        raise UsageError(f"{path} is no profile")
+        raise UsageError(f"{path} is no profile", "vsphere-ai health --learn FILE writes one")
     return profile

@@ -13,6 +13,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import Observed, judge
 from vsphere_ai.health.finding import Finding
 from vsphere_ai.health.profile import MEASURES, Learned, Number, Profile, learned, measured
+from vsphere_ai.model.name_ranges import listed
 
 EXACT = ("gpus", "gpu_name", "driver", "cuda", "packages", "rails", "mtu", "policy_routes", "roce_v2")
 """What healthy VMs have in common; of these values the usual ones are learned."""
@@ -44,7 +45,7 @@ def of_observed(observed: Sequence[Observed]) -> Learned:
             left_out[vm] = f"{vm}: {', '.join(other)} differ from the other VMs"
     like = [o for vm, o in good.items() if vm not in left_out]
     if not like:
-        raise UsageError("no VM is like most of the others", "learn from one VM", rule="health.learn")
+        raise UsageError(f"no two of these are alike: {listed(good)}", "learn from one VM", rule="health.learn")
     forms = dict.fromkeys(form for o in like for form in own[o.node.vm].kernel_log)
     profile = Profile.model_validate({**usual, "kernel_log": tuple(forms), "numbers": _numbers(like)})
     return Learned(profile, tuple(o.node.vm for o in like), left_out)

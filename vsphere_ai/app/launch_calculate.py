@@ -44,7 +44,10 @@ class MemoryRequest:
 def calculate_checkpoints(request: CheckpointRequest) -> Checkpoints:
     """Return how long a checkpoint takes, and how often to write one. `UsageError` for a quantity that is none."""
     if bool(request.size) == bool(request.parameters):
-        raise UsageError("a checkpoint has a size, or a model with parameters", "give one of --size and --params")
+        raise UsageError(
+            "neither the size of a checkpoint nor the parameters of a model were given",
+            "give one of --size and --params",
+        )
     if request.size:
         size = _read(quantities.size, request.size)
     else:
@@ -57,7 +60,7 @@ def calculate_memory(request: MemoryRequest) -> tuple[Memory, float | None]:
     """Return what each GPU needs, and what it has in bytes (None: not said)."""
     given = (request.layers, request.hidden, request.heads, request.sequence)
     if any(given) and not all(given):
-        raise UsageError("the shape of a model is whole or left out", "give --layers, --hidden, --heads and --sequence")
+        raise UsageError("the shape of the model is incomplete", "give --layers, --hidden, --heads and --sequence")
     shape = Shape(*given, request.micro_batch, request.recompute) if all(given) else None
     parallel = Parallel(request.gpus, request.tensor, request.pipeline, request.zero)
     have = _read(quantities.size, request.memory) if request.memory else None
@@ -71,5 +74,5 @@ def _read(read: Callable[[str], float], text: str) -> float:
     try:
         return read(text)
     except ValueError as error:
-        message, _, help = str(error).partition(": ")
+        message, _, help = str(error).partition("\n")
         raise UsageError(message, help) from None

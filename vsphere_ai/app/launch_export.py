@@ -12,7 +12,7 @@ from vsphere_ai.app.launch_machines import RULE, machines_of
 from vsphere_ai.app.launch_planned import added_by_the_run, known_nodes
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
-from vsphere_ai.errors import StepFailed, UsageError
+from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.language.document import require, text_of
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.training.exports import EXPORTS
@@ -53,7 +53,8 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
         emit(Remark(RULE, note))
     text = export.write(plan)
     for each in export.check(text):
-        raise StepFailed(f"what was written cannot be read back: line {each.line}: {each.message}", rule="internal")
+        said = f"what was written cannot be read back: line {each.line}: {each.message}"
+        raise StepFailed(said, REPORT_IT, rule="internal")
     return text
 
 

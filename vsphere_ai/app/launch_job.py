@@ -39,7 +39,7 @@ def load_job(path: Path) -> TrainingJob:
     job = validate(TrainingJob, document.data, Place(document, (), faults))
     faults.raise_any()
     if job is None:
-        raise InputError([Diagnostic(document.mark_of(), "this is no job")])
+        raise InputError([Diagnostic(document.mark_of(), "this is no job", "see vsphere-ai explain job")])
     return job
 
 

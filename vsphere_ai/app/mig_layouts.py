@@ -61,7 +61,7 @@ def plan_layout(request: LayoutRequest) -> LayoutCase:
     """Return the commands that lead to a layout, in order; ``[]`` is the empty one."""
     items = items_of(request.layout)
     if not request.gpu:
-        raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or a host with --host")
+        raise UsageError("no GPU was named", "give a board with --gpu, e.g. a100-40gb, or a host with --host")
     board = catalog.board(request.gpu)
     present = standing(board, request.current, request.in_use)
     answer = transition(board, present, items, driver_major=request.driver)
@@ -91,9 +91,11 @@ def _board_of(request: LayoutRequest) -> tuple[Board, int | None, tuple[str, ...
     """Return the board that is asked about, the driver branch, and what a file said besides."""
     if request.xml is not None:
         if request.driver:
-            raise UsageError("--driver is read from the file when there is --xml")
+            raise UsageError("--driver was given beside --xml, which holds the driver's version", "leave out --driver")
         found = answered(request.xml, request.gpu, placed=bool(request.current))
         return found.board, found.driver_major, found.notes
     if not request.gpu:
-        raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or an answer of nvidia-smi with --xml")
+        raise UsageError(
+            "no GPU was named", "give a board with --gpu, e.g. a100-40gb, or an answer of nvidia-smi with --xml"
+        )
     return catalog.board(request.gpu), request.driver, ()

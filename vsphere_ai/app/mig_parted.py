@@ -77,7 +77,7 @@ def written(request: EstateRequest, emit: Emit) -> str:
     """Return the MIG state of a host (the limit) as the text of a file; a GPU not listed is as `devices` of none."""
     gpus, _ = read_host(request, emit)
     if not gpus:
-        raise UsageError(f"{request.limit} has no GPU with MIG")
+        raise UsageError(f"{request.limit} has no GPU with MIG", "name a host with GPUs such as A100, A30 or H100")
     states = {
         g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ()) for g in gpus
     }

@@ -62,7 +62,9 @@ def _text(file: Path) -> str:
         with file.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror}", "give the path of a file that nvidia-smi -q -x wrote"
+        ) from error
 
 
 def _driver(xml: Xml) -> int | None:

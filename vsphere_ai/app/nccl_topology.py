@@ -11,7 +11,7 @@ from vsphere_ai.app.nodes import guest_settings, list_nodes, meant
 from vsphere_ai.app.nodes_pci import asked_nodes
 from vsphere_ai.app.nodes_topology import with_vgpu_sites
 from vsphere_ai.app.session import EstateRequest
-from vsphere_ai.errors import StepFailed, UsageError
+from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.gpu import live
 from vsphere_ai.language.document import require, text_of
 from vsphere_ai.language.inventory import find_inventory
@@ -59,7 +59,7 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
     `UsageError` where no VM is meant.
     """
     if not request.what:
-        raise UsageError("there are VMs to write for, or a file to check", "name VMs, or give --check FILE")
+        raise UsageError("neither VMs to write for nor a file to check were given", "name VMs, or give --check FILE")
     known = list_nodes(meant(request.what, request.estate, set=request.set), emit, (live.RUNNING,))
     nodes, unasked = known.nodes, {node.vm: NO_GUESTS for node in known.nodes}
     inventory = find_inventory(request.estate.inventory)
@@ -75,7 +75,8 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
     result = TopologyResult(tuple(node_topology(node, unasked.get(node.vm, "")) for node in nodes))
     for _, text in result.files:
         for each in nccl_topo.check(text):
-            raise StepFailed(f"what was written cannot be read back: line {each.line}: {each.message}", rule="internal")
+            said = f"what was written cannot be read back: line {each.line}: {each.message}"
+            raise StepFailed(said, REPORT_IT, rule="internal")
     return result
 
 

@@ -30,7 +30,7 @@ def checked(nodes: Nodes, settings: GuestSettings, wanted: Wanted, emit: Emit, *
     given, states = nodes
     found = preflight(list(map(_askable, given)), settings, wanted, states=states or None, emit=emit)
     if not found.ok:
-        raise Refused("\n".join(each.text for each in found.findings), rule=rule)
+        raise Refused("\n".join(each.text for each in found.findings), "correct it and start again", rule=rule)
     return tuple(_with_rest(n, own) for n, own in zip(found.nodes, given, strict=True))
 
 

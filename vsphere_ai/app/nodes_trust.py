@@ -47,7 +47,7 @@ def trust_guests(request: TrustGuestsRequest, emit: Emit = ignore) -> int:
     def look(node: Node) -> Shown:
         address, port = ways.get(node.vm, (node.address, settings.port))
         if not address:
-            error = Unreachable("its guest has no address")
+            error = Unreachable(f"the guest of {node.vm} has no address", "start it, with VMware Tools running")
             return Shown(node.vm, node.vm, "absent", error=error)
         return shown_by(known, node.vm, address, port)
 

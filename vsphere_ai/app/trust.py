@@ -162,7 +162,7 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
         try:
             address, port = ssh.endpoint(name)
         except ValueError as error:
-            return Shown(name, name, "absent", error=UsageError(str(error).partition("\n")[0]))
+            return Shown(name, name, "absent", error=UsageError(*str(error).split("\n", 1), rule="usage"))
         return shown_by(known, name, address, port)
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:

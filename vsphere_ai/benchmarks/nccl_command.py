@@ -13,6 +13,7 @@ from vsphere_ai.benchmarks.collectives import COLLECTIVES, TYPES
 from vsphere_ai.benchmarks.layers import LAYERS
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.nodes import Node
 
 REDUCTIONS = ("sum", "prod", "min", "max", "avg", "mulsum")
@@ -136,5 +137,6 @@ def hcas_of(nodes: Sequence[Node], rails: Sequence[int]) -> list[str]:
     first = next(iter(named.values()), [])
     other = next((vm for vm, devices in named.items() if devices != first or len(devices) != len(rails)), None)
     if other is not None:
-        raise UsageError(f"the RDMA devices of rails {', '.join(map(str, rails))} of {other} differ or are not known")
+        text = f"the RDMA devices of rails {', '.join(map(str, rails))} of {other} differ or are not known"
+        raise UsageError(text, f"see: vsphere-ai health {shell_word(other)}")
     return first

@@ -37,7 +37,7 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     if given is None or Path(given).is_file():
         return Path(given) if given else None
     if given not in (known := shipped()):
-        raise click.BadParameter(f"there is no file '{given}', and no such scenario; there are {', '.join(known)}")
+        raise UsageError(f"there is no file '{given}', and no such scenario", f"there are: {', '.join(known)}")
     return known[given]
 
 
@@ -71,7 +71,7 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) 
             )
         if faults is not None:
             raise UsageError(
-                "a lab is running already",
+                f"a lab is running already, on port {running.port}",
                 f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
             )
         click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")

@@ -24,7 +24,8 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
         try:
             lab.set_defects(*(yaml.safe_load(text) for text in defects))
         except yaml.YAMLError as error:
-            raise UsageError(f"a defect is not YAML: {str(error).splitlines()[0]}") from error
+            text = f"a defect is not YAML: {str(error).splitlines()[0]}"
+            raise UsageError(text, "write for example: {defect: rail-slow, vm: train-01}") from error
     found = lab.get("/lab/defects")["defects"]
     if not found:
         click.echo("There are no defects.")

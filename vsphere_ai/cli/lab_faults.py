@@ -104,7 +104,7 @@ def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
     names = [v["name"] for v in found["invariants"]]
     unknown = [name for name in skip if name not in names]
     if unknown:
-        raise click.UsageError(f"there is no invariant '{unknown[0]}'; there are: {', '.join(names)}")
+        raise UsageError(f"there is no invariant '{unknown[0]}'", f"there are: {', '.join(names)}")
     verdicts = [v for v in found["invariants"] if v["name"] not in skip]
     sound = all(v["ok"] for v in verdicts)
     if form == "json":
@@ -129,4 +129,4 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{file} is not UTF-8 text: {error}") from error
+        raise UsageError(f"{file} is not UTF-8 text: {error}", "save it as UTF-8") from error

@@ -130,7 +130,7 @@ def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **w
 
     given = [name for name in where.values() if name]
     if len(given) != 1 or (file is None) != bool(where["from_host"]):
-        raise UsageError("what to check?", "give FILE and --gpu or --host, or only --from-host")
+        raise UsageError("nothing to check was given", "give FILE and --gpu or --host, or only --from-host")
     if file is None:
         click.echo(mig_parted.written(replace(estate, limit=given[0]), show_event), nl=False)
         return
@@ -150,7 +150,8 @@ def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
 
     items = items_of(request.layout)
     if request.current or request.in_use or request.driver:
-        raise UsageError("--from, --in-use and --driver are read from the host when there is a --host")
+        given = "--from, --in-use and --driver are read from the host"
+        raise UsageError(given, "leave them out beside --host")
     found = cases(items, request.gpu, host, show_event)
     gpus = [
         {"schema_version": 1, "pci": pci, "notes": case.notes, **text.case_document(case)}

@@ -15,6 +15,7 @@ from vsphere_ai.cli.render_job import commands as job_commands
 from vsphere_ai.cli.render_netplan import command as netplan
 from vsphere_ai.cli.render_nodes import nhc, prometheus
 from vsphere_ai.cli.render_topology import command as nccl_topo
+from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
@@ -26,7 +27,8 @@ _CHECK = click.option("--check", "checking", is_flag=True, help="Check the objec
 def _pairs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
     found = {group: name for group, _, name in (text.rpartition("=") for text in texts)}
     if not all(found):
-        raise click.BadParameter("write PORTGROUP=NAME")
+        wrong = next(text for text in texts if not text.rpartition("=")[0])
+        raise UsageError(f"'{wrong}' names no port group", "write PORTGROUP=NAME")
     return found
 
 

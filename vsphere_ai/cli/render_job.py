@@ -43,7 +43,9 @@ def _command(name: str, words: str) -> click.Command:
     @vcenter_options
     def command(job: Path | None, checked: Path | None, estate: EstateRequest) -> int:
         if (job is None) == (checked is None):
-            raise UsageError("there is a job to write, or a file to check", "give one of -f JOB and --check FILE")
+            raise UsageError(
+                "neither a job to write for nor a file to check was given", "give one of -f JOB and --check FILE"
+            )
         from vsphere_ai import app
 
         if job is not None:

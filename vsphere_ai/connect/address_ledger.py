@@ -201,7 +201,8 @@ def _require(lock: VCenterLock) -> None:
 def _manager(vcenter: VCenter) -> str:
     found = vcenter.service("customFieldsManager")
     if found is None:
-        raise StepFailed(f"{vcenter.name} has no custom attributes, which keep the leases of addresses")
+        text = f"{vcenter.name} has no custom attributes, which keep the leases of addresses"
+        raise StepFailed(text, "check that this is a vCenter Server, and not an ESXi host")
     return found
 
 

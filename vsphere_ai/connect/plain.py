@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.connect.vmomi import ManagedObject, Parameter, VimType, VmomiSupport
-from vsphere_ai.errors import Refused, VsphereAiError
+from vsphere_ai.errors import REPORT_IT, Refused, VsphereAiError
 from vsphere_ai.model.plain import Plain, PlainObject
 
 NAMESPACE = "urn:vim25"
@@ -34,7 +34,7 @@ _SCALARS: dict[str, VimType] = {
 }
 
 
-class NotExpressible(VsphereAiError):
+class NotExpressible(VsphereAiError, remedy=REPORT_IT):
     """A plain value does not fit the vSphere type it is meant for; nothing was sent."""
 
     title = "invalid argument"

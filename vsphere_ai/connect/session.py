@@ -303,7 +303,7 @@ class Session:
         failures = self._failures
         with self._lock:
             if self._closed:
-                raise Unreachable(f"{self.endpoint}: this session was closed")
+                raise Unreachable(f"{self.endpoint}: this session was closed", "start the command again")
             if generation != self._generation:
                 return
             if self._refused is not None:  # another attempt would bring the account closer to being locked
@@ -338,6 +338,7 @@ class Session:
             )
             raise self._refused from None
         except vmodl.MethodFault as fault:
-            raise Denied(f"{self.endpoint} refuses the login: {type_of(fields_of(fault))}") from fault
+            text = f"{self.endpoint} refuses the login of {self.endpoint.username}: {type_of(fields_of(fault))}"
+            raise Denied(text, "log in with the vSphere Client to see why") from fault
         self.key = str(session.key)
         self._generation += 1

@@ -152,8 +152,9 @@ class SshClient:
                 said_no = isinstance(error, paramiko.ChannelException) or "timeout" in str(error).lower()
                 self.close()
                 if said_no or not left:
-                    raise Unreachable(f"{self.endpoint.host}: no SSH session could be opened: {say(error)}") from error
-        raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed")
+                    text = f"{self.endpoint.host}: no SSH session could be opened: {say(error)}"
+                    raise Unreachable(text, self.endpoint.advice.starting) from error
+        raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed", "start the command again")
 
     def _handshake(self, keys: HostKeys) -> tuple[paramiko.Transport, _Greeting]:
         at = self.endpoint
@@ -285,4 +286,6 @@ def fetch_host_key(address: str, port: int, *, known: HostKeys | None = None, ho
     except ConnectionRefusedError as error:
         raise SshRefused(f"nothing listens on {address}:{port}", "Start the host's SSH service.") from error
     except Exception as error:
-        raise Unreachable(f"{address}:{port} shows no host key: {say(error)}") from error
+        raise Unreachable(
+            f"{address}:{port} shows no host key: {say(error)}", "check that an SSH service listens there"
+        ) from error

@@ -31,16 +31,17 @@ def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) ->
             kind = Unreachable if time.monotonic() - begun < limits.login + STOPPED else Broken
             raise kind(f"{at.host}: the SSH login got no answer: {say(error)}") from error
         if "EOF" in str(error):  # "transport shut down or saw EOF": the login was not refused
-            raise Broken(f"{at.host}: the SSH login broke off: {say(error)}") from error
+            raise Broken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
         raise CredentialRefused(
             f"{at.host} does not accept the SSH login of {at.username}", at.advice.refused
         ) from error
     except VsphereAiError:
         raise
     except Exception as error:
-        raise Broken(f"{at.host}: the SSH login broke off: {say(error)}") from error
+        raise Broken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
     if not transport.is_authenticated():
-        raise Denied(f"{at.host} wants more than one factor for the SSH login of {at.username}")
+        text = f"{at.host} wants more than one factor for the SSH login of {at.username}"
+        raise Denied(text, "use an account that logs in with a key or a password alone")
 
 
 def read_key(at: SshEndpoint) -> paramiko.PKey:

@@ -160,7 +160,8 @@ class VCenter:
         """Ask which of the privileges the account lacks, by object reference; objects where it has all are left out."""
         manager = self.service("authorizationManager")
         if manager is None:
-            raise StepFailed(f"{self.name} has no authorization manager; privileges cannot be asked for")
+            text = f"{self.name} has no authorization manager; privileges cannot be asked for"
+            raise StepFailed(text, "check that this is a vCenter Server, and not an ESXi host")
         target, session = plain.to_object(manager), self._session
 
         def ask() -> Sequence[EntityPrivileges] | None:

@@ -145,7 +145,7 @@ def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereA
             seen = vcenter.read_objects(waiting, {"Task": ("info.error", "info.result", "info.state")})
         except VsphereAiError as error:
             return {**dict.fromkeys(waiting, error), **ended}
-        gone = VsphereAiError("vCenter no longer knows the task")
+        gone = VsphereAiError("vCenter no longer knows the task", "plan again")
         states = {t: seen[t].get("info.state") if t in seen else "gone" for t in waiting}
         ended |= {t: seen.get(t, gone) for t, state in states.items() if state in ("success", "error", "gone")}
     return ended

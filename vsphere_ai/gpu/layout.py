@@ -51,7 +51,9 @@ def parse(layout: str | Sequence[str | int]) -> tuple[Item, ...]:
     if not tokens or list(tokens) == [""]:
         raise LayoutError("the layout is empty", "name at least one profile, e.g. 3g.20gb or 9:4")
     if len(tokens) > MAX_ITEMS:
-        raise LayoutError(f"the layout has {len(tokens)} items, at most {MAX_ITEMS} make sense")
+        raise LayoutError(
+            f"the layout has {len(tokens)} items", f"give at most {MAX_ITEMS}: a GPU takes no more instances"
+        )
     return tuple(parse_item(token) for token in tokens)
 
 
@@ -83,14 +85,14 @@ def _list_of_command(text: str) -> list[str]:
     try:
         words = iter(shlex.split(re.sub(r"^sudo\s+", "", text)))
     except ValueError as error:
-        raise LayoutError(f"the command cannot be read: {error}") from error
+        raise LayoutError(f"the command cannot be read: {error}", "balance its quotes") from error
     found: list[str] | None = None
     for word in words:
         if word in _VALUED:
             next(words, None)
         elif word in _CREATE:
             if found is not None:
-                raise LayoutError(f"the command has {word} twice")
+                raise LayoutError(f"the command has {word} twice", f"give one {word} with all profiles")
             value, more = _value(words)
             found = value.split(",")
             if more is not None and more not in _BARE:
@@ -98,7 +100,7 @@ def _list_of_command(text: str) -> list[str]:
         elif word not in _BARE:
             raise LayoutError(f"{word!r} does not belong into a layout", "give only what follows -cgi")
     if found is None:
-        raise LayoutError("the command creates no GPU instances", "it has no -cgi")
+        raise LayoutError(f"the command creates no GPU instances: {text!r}", "add -cgi with a list of profiles")
     return found
 
 

@@ -108,7 +108,7 @@ def _entries(path: Path, listed: object, refuse: Refuse) -> Iterator[Entry]:
     for at, entry in enumerate(listed):
         here = (*path, at)
         if not isinstance(entry, Mapping):
-            refuse(here, "an entry is a mapping", f"its fields are {', '.join(_FIELDS)}")
+            refuse(here, f"{entry!r} is no entry", f"an entry is a mapping; its fields are {', '.join(_FIELDS)}")
             continue
         for key in entry:
             if key not in _FIELDS:
@@ -116,22 +116,30 @@ def _entries(path: Path, listed: object, refuse: Refuse) -> Iterator[Entry]:
         devices, ok = _devices(here, entry, refuse)
         enabled = entry.get("mig-enabled")
         if not isinstance(enabled, bool):
-            refuse((*here, "mig-enabled"), "mig-enabled must be true or false")
+            refuse((*here, "mig-enabled"), _wrong(entry, "mig-enabled"), "mig-enabled must be true or false")
             continue
         wanted = tuple(_wanted(here, entry, refuse))
         counts = entry.get("mig-devices")
         if isinstance(counts, Mapping) and counts and all(n == 0 and _is_index(n) for n in counts.values()):
-            refuse((*here, "mig-devices"), "all counts are 0", "mig-devices: {} is MIG without instances")
+            refuse((*here, "mig-devices"), "all counts are 0", "write mig-devices: {} for MIG without instances")
         elif wanted and not enabled:
-            refuse((*here, "mig-devices"), "mig-devices are given although mig-enabled is false")
+            refuse(
+                (*here, "mig-devices"),
+                "mig-devices are given although mig-enabled is false",
+                "write mig-enabled: true, or leave them out",
+            )
         elif enabled and "mig-devices" not in entry:
             refuse(here, "mig-devices is missing", "mig-devices: {} is MIG without instances")
         elif len(wanted) > MAX_ITEMS:
-            refuse((*here, "mig-devices"), f"{len(wanted)} instances on a GPU, at most {MAX_ITEMS} make sense")
+            refuse((*here, "mig-devices"), f"{len(wanted)} instances on a GPU", f"list at most {MAX_ITEMS}")
         elif ok:
             filters = tuple(_filter(here, entry, refuse))
             plain = tuple(device for device, subsystem in filters if subsystem is None)
             yield Entry(enabled, wanted, devices, plain, tuple((d, s) for d, s in filters if s is not None))
+
+
+def _wrong(entry: Mapping[str, object], key: str) -> str:
+    return f"{key} is {entry[key]!r}" if key in entry else f"{key} is missing"
 
 
 def _devices(here: Path, entry: Mapping[str, object], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
@@ -140,7 +148,7 @@ def _devices(here: Path, entry: Mapping[str, object], refuse: Refuse) -> tuple[t
         return None, True
     if isinstance(devices, Sequence) and not isinstance(devices, str) and all(map(_is_index, devices)):
         return tuple(devices), True
-    refuse((*here, "devices"), "devices must be all or a list of GPU numbers", "devices: [0, 1]")
+    refuse((*here, "devices"), _wrong(entry, "devices"), "devices must be all or a list of GPU numbers, e.g. [0, 1]")
     return None, False
 
 
@@ -167,7 +175,7 @@ def _wanted(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator
         return
     for name, count in devices.items():
         if not _is_index(count) or count > MAX_ITEMS:
-            refuse((*path, name), f"{name}: the count must be a number from 0 to {MAX_ITEMS}")
+            refuse((*path, name), f"{name}: {count!r} is no count", f"give a number from 0 to {MAX_ITEMS}")
         elif _COMPUTE.match(str(name)):
             help_ = "name the GPU instance's profile; in a VM one compute instance takes all of it"
             refuse((*path, name), f"{name} cuts a GPU instance into compute instances", help_)

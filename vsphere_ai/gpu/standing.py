@@ -51,6 +51,7 @@ def _apart(board: Board, instances: tuple[Instance, ...], text: str) -> None:
         for memory_slice in range(spot.start, spot.start + spot.profile.memory_slices):
             other = taken.setdefault(memory_slice, instance)
             if other is not instance:
-                raise layout.LayoutError(f"{other} and {instance} overlap at memory slice {memory_slice}")
+                said = f"{other} and {instance} overlap at memory slice {memory_slice}"
+                raise layout.LayoutError(said, "give each instance a start of its own")
     if len(instances) != len(layout.parse(text)):
-        raise layout.LayoutError(f"an instance is named twice in {text!r}")
+        raise layout.LayoutError(f"an instance is named twice in {text!r}", "name each once, with its start")

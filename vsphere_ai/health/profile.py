@@ -115,7 +115,7 @@ class Profile(BaseModel):
     def _known(cls, given: dict[str, Number]) -> dict[str, Number]:
         unknown = [name for name in given if name not in MEASURES]
         if unknown:
-            raise ValueError(f"there is no number '{unknown[0]}'; there are: {', '.join(MEASURES)}")
+            raise ValueError(f"there is no number '{unknown[0]}'\nthere are: {', '.join(MEASURES)}")
         return given
 
 

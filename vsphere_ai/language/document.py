@@ -138,7 +138,9 @@ def text_of(path: Path) -> str:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
-        raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {reason}")]) from None
+        raise InputError(
+            [Diagnostic(Mark(name), f"the file cannot be read: {reason}", f"see: ls -ld {name}")]
+        ) from None
     return decode(content, name)
 
 
@@ -171,7 +173,8 @@ def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Docum
 def decode(content: bytes, name: str) -> str:
     """Return the text of a file's bytes: UTF-8, with or without a byte order mark, at most `MAX_BYTES`."""
     if len(content) > MAX_BYTES:
-        raise InputError([Diagnostic(Mark(name), f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")])
+        message = f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB"
+        raise InputError([Diagnostic(Mark(name), message, "split it into several files")])
     for bom, encoding in _BOMS:
         if content.startswith(bom):
             raise InputError([Diagnostic(Mark(name, 1, 1), f"the file is {encoding}", "save it as UTF-8")])

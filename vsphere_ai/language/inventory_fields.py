@@ -63,7 +63,7 @@ def split_peer(text: str, port: int) -> tuple[str, int]:
         r"\[(?P<six>[^\]]+)\](?::(?P<p6>\d{1,5}))?|(?P<four>[^:]+)(?::(?P<p4>\d{1,5}))?|(?P<bare>.+)", text
     )
     if found is None:
-        raise ValueError("an address is empty")
+        raise ValueError("an address is empty\nwrite a host name or an IP address")
     number = int(found["p6"] or found["p4"] or port)
     if not 0 < number < 65536:
         raise ValueError(f"{number} is not a port\ngive 1 to 65535")

@@ -285,11 +285,11 @@ def from_document(document: Mapping[str, JsonValue], kinds: Kinds) -> Playbook:
     """Return the playbook of `to_document`; `InputError` when the document is not one."""
     try:
         if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']}, this version reads {FORMAT}")
+            raise ValueError(f"its format is {document['format']}, this version reads {FORMAT}\nplan again")
         plays = _saved().validate_json(json.dumps(document["plays"]), context=kinds)
         for play in plays:
             if any(stated.state.target != play.target for stated in play.states):
-                raise ValueError(f"it has settings that are not of a {play.target}")
+                raise ValueError(f"it has settings that are not of a {play.target}\nplan again")
         references = _references().validate_json(json.dumps(document.get("references", [])))
         return Playbook(str(document["path"]), str(document["digest"]), plays, references=references)
     except RecursionError:

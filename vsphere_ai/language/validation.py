@@ -175,7 +175,7 @@ def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place:
     elif kind in {"string_too_short", "too_short"} and not fault["input"]:
         place.refuse(spot, "this must not be empty", f"write a value for '{name}', or remove the line")
     else:
-        place.refuse(spot, f"{given}: {fault['msg'][:1].lower()}{fault['msg'][1:]}")
+        place.refuse(spot, f"{given} does not fit here", f"{fault['msg'][:1].lower()}{fault['msg'][1:]}")
 
 
 def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> None:

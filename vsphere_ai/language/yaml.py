@@ -204,7 +204,7 @@ class _Builder:
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         self._no_tag(event)
         if len(self._stack) >= MAX_DEPTH:
-            self._stop(f"this is nested more than {MAX_DEPTH} levels deep")
+            self._stop(f"this is nested more than {MAX_DEPTH} levels deep", "close a bracket, or indent less")
         frame = self._stack[-1] if self._stack else None
         if frame and isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("a key must be text, not a list or a mapping", "quote it, and write 'key: value'")
@@ -224,14 +224,14 @@ class _Builder:
     def _alias(self, name: str) -> None:
         self._aliases += 1
         if self._aliases > MAX_ALIASES:
-            self._stop(f"more than {MAX_ALIASES} aliases are used")
+            self._stop(f"more than {MAX_ALIASES} aliases are used", "write the values out")
         if name not in self._anchors:
             what = "has no anchor above it"
             self._stop(f"the alias *{_short(name)} {what}", "quote a value that starts with '*'", f"an alias {what}")
         node = self._anchors[name]
         if node is None:
             what = "is inside of what it stands for"
-            self._stop(f"the alias *{_short(name)} {what}", "", f"an alias {what}")
+            self._stop(f"the alias *{_short(name)} {what}", "write the value out", f"an alias {what}")
         frame = self._stack[-1]
         if isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("an alias cannot be a key", "quote a key that starts with '*'")
@@ -241,7 +241,7 @@ class _Builder:
         # An alias counts as often as it is used: nine nested levels of nine would be 400 million values.
         self._nodes += node.size
         if self._nodes > self.most:
-            self._stop(f"the file holds more than {self.most} values")
+            self._stop(f"the file holds more than {self.most} values", "split it into several files")
         if not self._stack:
             self.roots.append(node)
             return
@@ -261,7 +261,7 @@ class _Builder:
 
     def _fault(self, message: str, help: str = "", unnamed: str = "") -> None:
         if len(self.faults) >= MAX_FAULTS:
-            self._stop("too many faults; the rest of the file was not read")
+            self._stop("too many faults; the rest of the file was not read", "correct these first")
         self.faults.append(Fault(*self.last, message, help, unnamed))
 
     def _stop(self, message: str, help: str = "", unnamed: str = "") -> NoReturn:

@@ -45,7 +45,7 @@ def address(text: str) -> Address:
     try:
         return ip_address(text)
     except ValueError:
-        raise ValueError(f"'{text}' is not an IP address") from None
+        raise ValueError(f"'{text}' is not an IP address\nwrite for example 10.20.0.11 or fd00:20::11") from None
 
 
 def network(text: str) -> Network:
@@ -53,7 +53,7 @@ def network(text: str) -> Network:
     try:
         loose = ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"'{text}' is not a subnet in CIDR notation") from None
+        raise ValueError(f"'{text}' is not a subnet in CIDR notation\nwrite for example 10.20.0.0/24") from None
     if "/" not in text:
         raise ValueError(f"'{text}' has no prefix length\nwrite e.g. {loose}")
     if ip_address(text.partition("/")[0]) != loose.network_address:
@@ -66,9 +66,9 @@ def address_range(text: str) -> Range:
     first, dash, last = text.partition("-")
     low, high = address(first.strip()), address((last if dash else first).strip())
     if low.version != high.version:
-        raise ValueError(f"'{text}' begins with IPv{low.version} and ends with IPv{high.version}")
+        raise ValueError(f"'{text}' begins with IPv{low.version} and ends with IPv{high.version}\nwrite two ranges")
     if int(low) > int(high):
-        raise ValueError(f"'{text}' ends before it begins")
+        raise ValueError(f"'{text}' ends before it begins\nwrite the lower address first")
     return Range(low.version, int(low), int(high))
 
 

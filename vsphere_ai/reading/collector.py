@@ -312,7 +312,8 @@ def _answered(vcenter: VCenter, of: Facts, path: str, query: Query) -> Facts:
 def _answer(vcenter: VCenter, of: Facts, query: Query) -> object:
     manager = of.get(query.path)
     if manager is None:
-        raise StepFailed(f"{of.name} has no {_MANAGERS.get(query.path, query.path)}; it may be disconnected")
+        text = f"{of.name} has no {_MANAGERS.get(query.path, query.path)}; it may be disconnected"
+        raise StepFailed(text, "connect the host in the vSphere Client")
     try:
         return query.keep(vcenter.call(manager, query.method, query.args))
     except VimFault as error:

@@ -86,7 +86,12 @@ class GpuDirect(Resource):
             return
         on = view.estate.host_of(target.ref)
         if on is None:
-            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
+            yield self.problem(
+                target,
+                "host-unknown",
+                "the host of this VM cannot be read",
+                "connect its host to vCenter, or give the account System.Read there",
+            )
             return
         ends = _ends(target, view, on)
         if not ends.gpus:

@@ -17,6 +17,7 @@ from pathlib import Path
 from vsphere_ai.security.asking import asking
 from vsphere_ai.security.secret_ref import NoPassword, Secret, parse
 
+ONE_LINE = "the file holds the password alone, on one line of text in UTF-8"
 LIMIT = 64 * 1024
 """Bytes of the longest password."""
 _LIKE_A_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -55,7 +56,7 @@ def _from_environment(name: str, purpose: str) -> Secret:
     if value is None:
         raise NoPassword(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
     if not value:
-        raise NoPassword(f"the environment variable {name} is empty")
+        raise NoPassword(f"the environment variable {name} is empty", f"set it, e.g.: read -rs {name}; export {name}")
     return Secret(value)
 
 
@@ -69,7 +70,7 @@ def _from_file(path: Path, purpose: str) -> Secret:
         with open(path, "rb", opener=_open_now) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise NoPassword(f"the password file {path} is not a regular file")
+                raise NoPassword(f"the password file {path} is not a regular file", "give the path of a file")
             if mode & 0o077:
                 remedy = f"let only its owner read it: chmod 600 {path}"
                 raise NoPassword(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
@@ -81,15 +82,17 @@ def _from_file(path: Path, purpose: str) -> Secret:
             "look at file: behind it is a path; it is not shown because it may be a password",
         ) from None
     except OSError as fault:
-        raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}") from None
+        raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}", f"see: ls -ld {path}") from None
     if len(content) > LIMIT:
-        raise NoPassword(f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password")
+        raise NoPassword(
+            f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password", ONE_LINE
+        )
     try:
         value = content.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise NoPassword(f"the password file {path} is not UTF-8 text") from None
+        raise NoPassword(f"the password file {path} is not UTF-8 text", ONE_LINE) from None
     if not value:
-        raise NoPassword(f"the password file {path} is empty")
+        raise NoPassword(f"the password file {path} is empty", ONE_LINE)
     return Secret(value)
 
 
@@ -171,5 +174,5 @@ def _asked(purpose: str) -> Secret:
     except EOFError:
         value = ""
     if not value:
-        raise NoPassword(f"no {purpose} was given")
+        raise NoPassword(f"no {purpose} was given", "start again and enter it, or use env:, file: or cmd:")
     return Secret(value)

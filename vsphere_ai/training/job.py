@@ -29,7 +29,7 @@ _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?")
 def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
-            raise ValueError(f"'{text}' is no {what}")
+            raise ValueError(f"'{text}' is no {what}\nit matches {pattern.pattern}")
         return text
 
     return AfterValidator(check)
@@ -41,7 +41,7 @@ def _argument(value: object) -> object:
         return str(value)
     if isinstance(value, str):
         if "\n" in value:
-            raise ValueError("an argument is one line")
+            raise ValueError("an argument is one line\nput longer text into a file on the nodes")
         require_known(value)
     return value
 
@@ -72,7 +72,7 @@ def _variables(value: object) -> object:
         return value
     for name in value:
         if not _VARIABLE.fullmatch(str(name)):
-            raise ValueError(f"'{name}' is no name of a variable")
+            raise ValueError(f"'{name}' is no name of a variable\nwrite letters, digits and _")
     return tuple((name, _argument(each)) for name, each in value.items())
 
 
@@ -225,7 +225,7 @@ def _pattern(text: str) -> str:
     try:
         groups = re.compile(text).groups
     except re.error as fault:
-        raise ValueError(f"this is no regular expression: {fault}") from None
+        raise ValueError(f"this is no regular expression: {fault}\nwrite e.g. 'step=(\\d+)'") from None
     if not groups:
         raise ValueError(r"the number of the step needs a group" "\n" r"write e.g. 'step=(\d+)'")
     return text
@@ -290,12 +290,13 @@ class TrainingJob(Options):
             names = [node.name for node in self.nodes]
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
-                raise ValueError(f"the node '{twice}' is listed twice")
+                raise ValueError(f"the node '{twice}' is listed twice\nlist each node once")
         for name, text in self.env:
             used = [each for each in names_in([text]) if each in PER_RANK]
             if used:
                 raise ValueError(
-                    f"the variable {name} is the same for all processes of a node, and {{{used[0]}}} is not"
+                    f"the variable {name} is the same for all processes of a node, and {{{used[0]}}} is not\n"
+                    "give it as an argument of the command"
                 )
         return self
 

@@ -30,7 +30,7 @@ def count(text: str) -> float:
     """Return a count, such as parameters: ``175e9``, ``175B`` (10^9), ``350M``; `ValueError` for anything else."""
     found = _COUNT.fullmatch(text.strip())
     if found is None or not float(found[1]):
-        raise ValueError(f"'{text}' is no count: write e.g. 175e9, 175B or 350M")
+        raise ValueError(f"'{text}' is no count\nwrite e.g. 175e9, 175B or 350M")
     return float(found[1]) * float({"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}[found[2]])
 
 
@@ -38,14 +38,14 @@ def seconds(text: str) -> float:
     """Return the seconds of a time; `ValueError` for anything else."""
     found = _TIME.fullmatch(text.strip())
     if found is None or not float(found[1]):
-        raise ValueError(f"'{text}' is no time: write e.g. 90s, 30min, 400h or 30d")
+        raise ValueError(f"'{text}' is no time\nwrite e.g. 90s, 30min, 400h or 30d")
     return float(found[1]) * _SECONDS[found[2]]
 
 
 def _bytes(text: str, *, rate: bool, example: str) -> float:
     found = _SIZE.fullmatch(text.strip())
     if found is None or bool(found[5]) != rate or not float(found[1]) or (found[3] and not found[2]):
-        raise ValueError(f"'{text}' is no {'rate' if rate else 'size'}: write e.g. {example}")
+        raise ValueError(f"'{text}' is no {'rate' if rate else 'size'}\nwrite e.g. {example}")
     number, prefix, binary, unit, _ = found.groups()
     factor = math.pow(1024 if binary else 1000, _PREFIXES.index(prefix))
     return float(number) * factor / (8 if unit == "b" else 1)

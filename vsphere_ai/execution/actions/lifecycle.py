@@ -169,8 +169,9 @@ class Lifecycles:
             self._sent.unanswered.add(step.target.ref)
             return  # the host takes the connection down with it; the newer boot time will show it
         if answer.status != 0:
+            said = untrusted(answer.stdout + answer.stderr).strip()
             raise StepFailed(
-                f"{step.target.name} refused to reboot: {untrusted(answer.stdout + answer.stderr).strip()}"
+                f"{step.target.name} refused to reboot: {said}", "reboot it in the vSphere Client, then resume"
             )
 
     def _power_off(self, step: PowerOff, say: Say) -> None:

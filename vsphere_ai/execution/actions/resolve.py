@@ -40,7 +40,7 @@ def looked_up(value: object, vcenter: VCenter) -> Any:
             return replaced(value, lambda deferred: _find(deferred, vcenter))
         except NotYet as error:
             missing = error
-    raise missing or Conflict("nothing was looked up", "plan again")
+    raise missing or Conflict(f"nothing was looked up for {value!r}", "plan again")
 
 
 def _find(deferred: Deferred, vcenter: VCenter) -> str:

@@ -110,7 +110,12 @@ class GpuDevices(VmDevices, Judged, Resource):
             return
         host = view.estate.host_of(target.ref)
         if host is None:
-            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
+            yield self.problem(
+                target,
+                "host-unknown",
+                "the host of this VM cannot be read",
+                "connect its host to vCenter, or give the account System.Read there",
+            )
         else:
             yield from self.problems_on(host, target, view)
 

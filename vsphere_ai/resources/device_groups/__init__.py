@@ -147,7 +147,8 @@ class DeviceGroups(AsksMore, GpuDevices):
         _, _, new = difference(self.groups or (), present_groups(view.facts(target.ref)), Group.named)
         unreadable = facts.unreadable.get(f"query:{OFFER}")
         if new and unreadable:
-            yield self.problem(target, "unreadable", f"the device groups of {host.name} cannot be read: {unreadable}")
+            text = f"the device groups of {host.name} cannot be read: {unreadable}"
+            yield self.problem(target, "unreadable", text, "give the account System.Read on the host and its cluster")
             return
         yield from offer_problems(target, host, offer_of(facts), new)
         yield from room_problems(target, view, host, self._devices(target, view))

@@ -28,7 +28,7 @@ def read_problems(target: Target, facts: Facts) -> Iterator[Problem]:
         return
     try:
         if live.live(facts) is None:
-            yield problem(target, "not-read", "MIG was not read on this host")
+            yield problem(target, "not-read", "MIG was not read on this host", "add an ssh: section to the inventory")
     except UnreadableOutput as error:
         yield problem(target, "unreadable", error.message, error.remedy)
 
@@ -83,7 +83,12 @@ def layout_problems(view: View, slot: Slot, wanted: GpuMig, before: GpuMig | Non
     if board is None or wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
         return
     if wanted.mode == "disabled":
-        yield problem(target, "contradiction", f"GPU {pci}: a layout needs mode: enabled")
+        yield problem(
+            target,
+            "contradiction",
+            f"GPU {pci}: a layout needs mode: enabled",
+            "write mode: enabled, or leave out the layout",
+        )
     way = way_to(view, slot, wanted.layout, before)
     if isinstance(way, Impossible):
         close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)

@@ -33,7 +33,7 @@ def _readable(value: object) -> object:
 
 def _mode(value: str) -> str:
     if value not in ("enabled", "disabled"):
-        raise ValueError("write 'enabled' or 'disabled'")
+        raise ValueError(f"'{value}' is no MIG mode\nwrite 'enabled' or 'disabled'")
     return value
 
 

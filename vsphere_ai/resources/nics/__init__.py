@@ -113,7 +113,7 @@ class HostNics(AsksMore, Pauses, Resource):
         later = change.target.ref in view.rebooting
         for name, wanted in sorted((self.nics or {}).items()):
             if not re.fullmatch(VMNIC, name):
-                raise ValueError(f"{name!r} is not the name of a NIC")
+                raise ValueError(f"{name!r} is not the name of a NIC\nwrite for example vmnic4")
             now = before.get(name) or Nic()
             yield from nic_steps(change, name, wanted, now, later=later)
 

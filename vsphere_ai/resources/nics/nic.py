@@ -18,7 +18,7 @@ READ_BY_SSH = ("pause", "rings", "coalesce")
 def _name(text: str) -> str:
     """Return the name of a NIC, which gets into a command; ValueError when it is none."""
     if not re.fullmatch(VMNIC, text):
-        raise ValueError(f"{text!r} is no NIC; write for example vmnic4")
+        raise ValueError(f"{text!r} is no NIC\nwrite for example vmnic4")
     return text
 
 

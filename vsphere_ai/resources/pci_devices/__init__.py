@@ -121,7 +121,8 @@ class PciDevices(GpuDevices):
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
         if len(self.devices or ()) > MAX_DEVICES:
-            yield self.problem(target, "count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}")
+            text = f"{len(self.devices or ())} devices are asked for"
+            yield self.problem(target, "count", text, f"name at most {MAX_DEVICES}, which is the limit of a VM")
         if any(d.vendor for d in self.devices or ()):
             what = "a device by vendor and device id needs"
             for old in version_problems(target, view, "pci_devices.hardware-version", DYNAMIC_VERSION, what):

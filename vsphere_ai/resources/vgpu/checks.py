@@ -33,7 +33,8 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
     total = sum(wanted.values())
     if total > 1 and view.estate.about.api_numbers < (8,):
         if total > MAX_BEFORE_8:
-            yield Problem(target, "vgpu.count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
+            text = f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM"
+            yield Problem(target, "vgpu.count", text, f"list at most {MAX_BEFORE_8}")
         if len(wanted) > 1:
             yield Problem(
                 target,
@@ -54,4 +55,5 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
         yield from version_problems(target, view, "vgpu.hardware-version", MULTI_VGPU_VERSION, "several vGPUs need")
     boards = {p.board for p in map(parsed_name, wanted) if p}
     if len(boards) > 1:
-        yield Problem(target, "vgpu.boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
+        text = f"vGPUs of one VM come from one type of board, not {sorted(boards)}"
+        yield Problem(target, "vgpu.boards", text, "use profiles of one board")

@@ -29,11 +29,11 @@ def _address(text: str) -> str:
     if text == DHCP:
         return text
     if "/" not in text:
-        raise ValueError(f"{text!r} has no prefix length; write for example 10.20.0.1/24, or dhcp")
+        raise ValueError(f"{text!r} has no prefix length\nwrite for example 10.20.0.1/24, or dhcp")
     address = IPv4Interface(text)
     net = address.network
     if net.prefixlen < 31 and address.ip in (net.network_address, net.broadcast_address):
-        raise ValueError(f"{text} is the address of a network or its broadcast address")
+        raise ValueError(f"{text} is the address of a network or its broadcast address\ngive one between them")
     return address.with_prefixlen
 
 
