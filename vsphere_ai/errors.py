@@ -35,7 +35,8 @@ class VsphereAiError(Exception):
     """Base of every error an operator may see.
 
     `exit_code` is the process's exit code, `title` what the message begins with, `remedy` what to do, `rule` the id of
-    what is wrong, for programs. A subclass has what it does not state from its base; its `remedy` is for errors without one.
+    what is wrong, for programs. A subclass has what it does not state from its base; its `remedy` is for errors without
+    one.
     """
 
     exit_code = 70
