@@ -28,6 +28,14 @@ def test_every_example_is_listed_with_a_sentence():
     assert len(listed) == 2 * len(files())
 
 
+def test_a_folder_is_listed_and_copied(tmp_path):
+    inside = {name for name in files() if name.startswith("integrations/ci/")}
+    assert {each.name for each in examples("integrations/ci/")} == inside
+    assert CliRunner().invoke(command, ["integrations/ci"]).output.count("\n") == 2 * len(inside)
+    assert {str(each.path.relative_to(tmp_path)) for each in copy_examples("integrations/ci", tmp_path)} == inside
+    assert examples("integrations/c") == []
+
+
 def test_an_example_is_found_by_its_path_or_its_only_name():
     assert example("playbooks/fabric.yml") == example("fabric") == (ROOT / "playbooks" / "fabric.yml").read_text()
     with pytest.raises(UsageError, match="4 examples called 'hand-over'"):

@@ -28,10 +28,10 @@ class Copied(NamedTuple):
     unchanged: bool
 
 
-def examples() -> list[Example]:
-    """List the examples, the playbooks first."""
+def examples(folder: str = "") -> list[Example]:
+    """List the examples, the playbooks first, or those of a folder; none where there is no such folder."""
     order = ("playbooks", "inventories", "integrations")
-    names = sorted(_names(), key=lambda name: (order.index(name.partition("/")[0]), name))
+    names = sorted(_within(folder), key=lambda name: (order.index(name.partition("/")[0]), name))
     return [Example(name, _about(example(name))) for name in names]
 
 
@@ -41,11 +41,11 @@ def example(name: str) -> str:
 
 
 def copy_examples(name: str, folder: Path) -> list[Copied]:
-    """Copy an example, or all for "", below a folder, with the schemas that their first lines name.
+    """Copy an example, those of a folder, or all for "", below `folder`, with the schemas that their first lines name.
 
     A file that is there with another content is not overwritten: `UsageError` before anything is written.
     """
-    sources = {each: _FOLDER / each for each in ([_found(name)] if name else _names())}
+    sources = {each: _FOLDER / each for each in (_within(name) or [_found(name)])}
     for path in list(sources.values()):
         for schema in _SCHEMA.findall(path.read_text("utf-8")):
             sources[schema] = _PACKAGE / schema
@@ -74,6 +74,11 @@ def _copied(wanted: dict[Path, Path]) -> list[Copied]:
 def _names() -> list[str]:
     found = (path for part in sorted(_FOLDER.iterdir()) for path in part.rglob("*"))
     return [str(p.relative_to(_FOLDER)) for p in found if p.is_file() and p.suffix != ".pyc"]
+
+
+def _within(folder: str) -> list[str]:
+    inside = f"{folder.rstrip('/')}/" if folder else ""
+    return [name for name in _names() if name.startswith(inside)]
 
 
 def _found(name: str) -> str:

@@ -26,6 +26,8 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 def command(name: str, folder: Path | None) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 
+    NAME may be a folder (integrations/ci): then its examples are listed or copied.
+
     Needs no connection.
     """
     from vsphere_ai.app.example_files import copy_examples, example, examples
@@ -35,9 +37,9 @@ def command(name: str, folder: Path | None) -> None:
         copied = copy_examples(name, folder)
         for path, unchanged in copied:
             click.echo(f"{path} is there already, the same." if unchanged else f"{path} is written.")
-    elif name:
+    elif name and not examples(name):
         click.echo(example(name), nl=False)
     else:
-        for each in examples():
+        for each in examples(name):
             click.echo(each.name)
             click.echo(fitted(f"    {each.about}", "    "))
