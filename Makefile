@@ -166,7 +166,6 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 
 site: $(VENV)/.installed-dev  ## build the documentation site: build/site/site/index.html
 	@$(BIN)/python -m tools.docgen.site build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
 	@echo "Open build/site/site/index.html"
 
 man: $(VENV)/.installed  ## write the manual pages into man

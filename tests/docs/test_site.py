@@ -29,15 +29,7 @@ def needs(module):
 def built(tmp_path_factory):
     needs("material")
     folder = tmp_path_factory.mktemp("site")
-    assert site.main([str(folder)]) == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", folder / "mkdocs.yml"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    assert site.main([str(folder)]) == 0, "make site"
     return folder
 
 
@@ -101,3 +93,40 @@ def test_spelling():
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "", "a word that is right goes into tools/docgen/words.txt"
+
+
+BROWSER = Path("/usr/bin/chromium")
+SEEN = [("index.html", "light", 1280), ("how-to/recover.html", "dark", 390), ("kinds/mig.html", "light", 390)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    needs("playwright")
+    needs("axe_playwright_python")
+    if not BROWSER.exists():
+        why = f"there is no {BROWSER}: apt-get install chromium"
+        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=str(BROWSER), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.mark.parametrize(("page", "scheme", "width"), SEEN)
+def test_a_page_opens_from_a_file_and_is_accessible(built, browser, page, scheme, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    tab = context.new_page()
+    wrong = []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda message: message.type == "error" and wrong.append(message.text))
+    tab.goto((built / "site" / page).as_uri())
+    tab.wait_for_load_state("networkidle")
+    assert not wrong
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    found = Axe().run(tab).response["violations"]
+    context.close()
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []

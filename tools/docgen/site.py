@@ -1,4 +1,4 @@
-"""Pages of the documentation site from `docs/`: ``python -m tools.docgen.site FOLDER``, then ``mkdocs build --strict``.
+"""The documentation site from `docs/`: ``python -m tools.docgen.site FOLDER`` writes it to ``FOLDER/site``.
 
 The pages are written for GitHub and for the tests that carry out their commands. mkdocs gets copies in which a fence
 has no words for the tests, a file that a block writes is its title, and a link out of `docs/` is the path that it
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,8 +30,28 @@ _TITLE = re.compile(r"\bname=(\S+)")
 
 
 def main(arguments: list[str]) -> int:
-    """Write `pages` and `mkdocs.yml` into the folder that is named, in the place of what is there."""
+    """Build the site below the folder that is named, in the place of what is there; the exit code is that of mkdocs."""
     folder = Path(arguments[0])
+    prepare(folder)
+    build = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--config-file",
+        str(folder / "mkdocs.yml"),
+    ]
+    done = subprocess.run(build, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False)  # noqa: S603
+    if done.returncode == 0:  # a page that is opened from a file asks for the index in this form
+        index = folder / "site" / "search" / "search_index.json"
+        index.with_suffix(".js").write_text(f"var __index = {index.read_text('utf-8')}", "utf-8")
+    return done.returncode
+
+
+def prepare(folder: Path) -> None:
+    """Write `pages` and `mkdocs.yml` into a folder, in the place of what is there."""
     target = folder / "pages"
     shutil.rmtree(target, ignore_errors=True)
     for path in sorted((ROOT / "docs").rglob("*")):
@@ -38,11 +59,11 @@ def main(arguments: list[str]) -> int:
             _written(path, target / path.relative_to(ROOT / "docs"))
     for name, page in BESIDE.items():
         _written(ROOT / name, target / page)
-    shutil.copyfile(Path(__file__).with_suffix(".css"), target / "site.css")
+    for suffix in (".css", ".js"):
+        shutil.copyfile(Path(__file__).with_suffix(suffix), target / f"site{suffix}")
     inherited = os.path.relpath(ROOT / "mkdocs.yml", folder)
     document = {"INHERIT": inherited, "docs_dir": "pages", "site_dir": "site", "nav": navigation(target)}
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
-    return 0
 
 
 def navigation(pages: Path) -> list[Entry]:
