@@ -164,7 +164,7 @@ class Session:
         self._relogins: deque[float] = deque()
         self._refused: Denied | None = None
         self._active = time.monotonic()
-        context = tls.context(endpoint, limits.connect)
+        self.trust = context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
         self._require(minimum)
         self.stub = _Stub(endpoint, self.version, context, limits)

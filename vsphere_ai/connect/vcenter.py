@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
-from vsphere_ai.connect import plain, planned_refs, reading
+from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.tasks import Progress, TaskMonitor
@@ -136,6 +136,16 @@ class VCenter:
     def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of the named objects only. Objects that are gone are left out."""
         return self._known.read(refs, lambda real: reading.read_objects(self._session, real, paths))
+
+    def read_tags(self, wanted: Iterable[str]) -> tag_service.Tags:
+        """Return vSphere tags, each ``Category/name`` or with ``*``, and to which objects they are attached."""
+        session = self._session
+        return tag_service.read_tags(session.endpoint, session.trust, session.limits, wanted)
+
+    def tag_categories(self) -> int:
+        """Return how many categories of tags the account sees."""
+        session = self._session
+        return tag_service.answers(session.endpoint, session.trust, session.limits)
 
     def resolve_path(self, ref: str, path: str) -> str:
         """Return the reference at a property path, e.g. ``configManager.graphicsManager`` of a host.

@@ -21,6 +21,7 @@ from vsphere_ai.lab.managed import (
     always_there,
     cluster,
     cluster_rules,
+    custom_fields,
     datastores,
     host_system,
     maintenance,
@@ -111,6 +112,7 @@ def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
         farm.settle()
         for mo in farm.store.of(vim.VirtualMachine):
             farm.note_power(mo, on=mo["runtime"].powerState == "poweredOn")
+        _labels(farm)
     farm.ledger.clear()
     farm.history.clusters = {farm.host(mo).name: _cluster(farm, mo) for mo in farm.store.of(vim.HostSystem)}
     farm.history.restart()
@@ -173,6 +175,7 @@ def _hosts(farm: Farm) -> None:
                 parent = cluster.add_compute(farm, folder, name, None)
                 computes.append(parent)
             mo = host_system.add_host(farm, parent, spec, machine(farm.scenario, spec, name, number, farm.ledger))
+            mo.extra["spec"] = spec
             if not any(nic.switch for nic in spec.nics):
                 plain = network.add_plain_network(farm, farm.named["networkFolder"], "VM Network")
                 plain["host"].append(mo.ref)
@@ -265,6 +268,7 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
         folder = _folder(farm, folders, spec.folder.strip("/"))
         for name in expand(spec.name):
             mo = virtual_machine.add_vm(farm, folder, next(hosts), name, spec)
+            mo.extra["spec"] = spec
             if spec.pool:
                 cluster.into_pool(farm, mo, spec.pool.strip("/"))
             if spec.power != "off":
@@ -272,6 +276,18 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
             if spec.power == "suspended":
                 power.suspend_now(farm, mo, "scenario")
             vm_states.put_into_state(farm, mo, spec)
+
+
+def _labels(farm: Farm) -> None:
+    """Attach tags, and set custom attributes."""
+    for name in farm.scenario.tags:
+        farm.tagging.add(name)
+    for mo in (*farm.store.of(vim.HostSystem), *farm.store.of(vim.VirtualMachine)):
+        spec = mo.extra.get("spec")
+        for tag in spec.tags if spec else ():
+            farm.tagging.attach(tag, mo)
+        for name, value in spec.attributes.items() if spec else ():
+            custom_fields.put(farm, mo, name, value)
 
 
 def _power_on(farm: Farm, vm: ManagedObject) -> None:

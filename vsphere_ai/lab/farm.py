@@ -14,6 +14,7 @@ from vsphere_ai.lab.ledger import Client, Ledger, client
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sessions import Sessions
 from vsphere_ai.lab.store import ManagedObject, Store
+from vsphere_ai.lab.tagging import Tagging
 from vsphere_ai.lab.tasks import Tasks
 from vsphere_ai.lab.traffic import Traffic
 
@@ -28,6 +29,7 @@ class Farm:
         self.store = Store()
         self.tasks = Tasks(self.store, scenario.timing.task_seconds)
         self.sessions = Sessions(self.store, scenario.timing.session_minutes * 60)
+        self.tagging = Tagging(self.store)
         self.ledger = Ledger()
         self.history = History()
         self.ledger.on_entry = self.history.recorded

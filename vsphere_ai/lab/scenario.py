@@ -238,6 +238,7 @@ class Host:
     `clock_ahead` is by how many seconds the clock of the host is ahead of vCenter's (negative: behind). With
     `boot_time_jitter` the boot time that vCenter shows is so many seconds too early or too late, in turn, whenever
     something changes on the host.
+    `tags` are vSphere tags, each ``Category/name``, `attributes` values of custom attributes by their names.
     """
 
     name: str
@@ -270,6 +271,8 @@ class Host:
     clock_ahead: float = 0.0
     boot_time_jitter: float = 0.0
     never_returns: bool = False
+    tags: tuple[str, ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -306,7 +309,7 @@ class Vm:
     `disabled_methods` are methods that another product has disabled, e.g. ``ReconfigVM_Task``. `agent` is ``vcls`` or
     the key of the extension that manages the VM, e.g. ``com.vmware.vim.eam``.
     `guest_driver` is the version of NVIDIA's driver in the guest (the host's when left out, ``none`` for none),
-    `licence` is ``licensed``, ``unlicensed`` or ``unknown``.
+    `licence` is ``licensed``, ``unlicensed`` or ``unknown``. `tags` and `attributes` are as those of a host.
     """
 
     name: str
@@ -342,6 +345,8 @@ class Vm:
     extra_config: dict[str, str] = field(default_factory=dict)
     guest_driver: str = ""
     licence: str = "licensed"
+    tags: tuple[str, ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -351,6 +356,7 @@ class Scenario:
     `datastore` is that of VMs that name none; where `datastores` do not describe it, it has their default values.
     `privileges_denied` are privileges that the lab's user does not have, e.g. ``Host.Config.Image``, or
     ``Resource.AssignVMToPool on research``: not on the object of that name and what is below it.
+    `tags` are vSphere tags, each ``Category/name``, that exist whether or not a host or VM has them.
     """
 
     name: str
@@ -365,6 +371,7 @@ class Scenario:
     datastores: tuple[Datastore, ...] = ()
     datastore_clusters: tuple[DatastoreCluster, ...] = ()
     privileges_denied: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def all_datastores(self) -> tuple[Datastore, ...]:

@@ -211,11 +211,21 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
                     mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}"
                 )
     yield from _storage_relations(scenario, places, hosts)
+    yield from _tag_relations(scenario, places)
     yield from _rule_relations(scenario, places)
     mounted = {d.name: {name for text in d.hosts for name in expand(text)} for d in scenario.all_datastores}
     for vm in scenario.vms:
         yield from _vm_relations(vm, places[id(vm)], (hosts, groups), seen)
         yield from _vm_places(scenario, vm, places[id(vm)], mounted)
+
+
+def _tag_relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:
+    tagged: list[tuple[int, tuple[str, ...]]] = [(id(scenario), scenario.tags)]
+    tagged += [(id(host), host.tags) for host in scenario.hosts] + [(id(vm), vm.tags) for vm in scenario.vms]
+    for place, tags in tagged:
+        for tag in tags:
+            if not all(tag.partition("/")):
+                yield Diagnostic(places[place], f"tag {tag!r} has no category", "write Category/name")
 
 
 def _rule_relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:

@@ -7,11 +7,11 @@ import gzip
 import ssl
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyVmomi import VmomiSupport as Vmomi
 
@@ -21,6 +21,8 @@ from vsphere_ai.lab.faults.calls import HTTP_TEXT, UNANSWERED
 from vsphere_ai.lab.faults.engine import Faults, Fired
 from vsphere_ai.lab.faults.rules import LATE, Event
 from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.rest import PREFIX
+from vsphere_ai.lab.rest import answer as rest_answer
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.control import Lab
@@ -133,8 +135,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = self.unread = True
         if path == "/sdk/vimServiceVersions.xml" and self.server.serves_api:
             self._send(self._versions())
+        elif path.startswith(PREFIX) and self.server.serves_api:
+            self._rest("GET", b"")
         else:
             self._control("GET", path, b"")
+
+    def do_DELETE(self) -> None:
+        if self.path.startswith(PREFIX) and self.server.serves_api:
+            self._rest("DELETE", b"")
+        else:
+            self._not_allowed()
+
+    def _rest(self, method: str, body: bytes) -> None:
+        sender = cast(Mapping[str, str], self.headers), self.client_address[0]
+        unavailable = Answer(*HTTP_TEXT["503"][:2], kind="text/plain")
+        asks = not self.server.starting
+        self._send(rest_answer(self.server.lab.farm, method, self.path, body, sender) if asks else unavailable)
 
     def _versions(self) -> Answer:
         farm, faults = self.server.lab.farm, self.server.faults
@@ -153,7 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(408, "the request did not arrive in time")
             return
         path = self.path.partition("?")[0]
-        if path.rstrip("/") != "/sdk" or not self.server.serves_api:
+        if path.startswith(PREFIX) and self.server.serves_api:
+            self._rest("POST", body)
+        elif path.rstrip("/") != "/sdk" or not self.server.serves_api:
             self._control("POST", path, body)
         elif self.server.starting:
             self._send(Answer(*HTTP_TEXT["503"][:2], kind="text/plain"))

@@ -11,10 +11,13 @@ from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
+from vsphere_ai.language.selected import RECORD, Want
+from vsphere_ai.language.selectors import Unread
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.reading.selecting import with_answers
 from vsphere_ai.runs import ssh_markers
 
 _NAMED = ("name", "parent")
@@ -112,7 +115,7 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     stops = request.start_ssh and shells is not None
     if stops:
         objects |= _stop_left(vcenter, objects)
-    depth, light = evaluate(Estate(vcenter.about, objects), request.choose)
+    depth, light = _chosen(vcenter, objects, request)
     deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
     objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in light.objects.items()}
     objects = _sound(Estate(vcenter.about, objects), request, depth)
@@ -121,6 +124,21 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     report(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
     estate = _with_answers(vcenter, shells, request, objects, depth)
     return estate if stops else _without_own_ssh(estate)
+
+
+def _chosen(vcenter: VCenter, objects: dict[str, Facts], request: Request) -> tuple[Depth, Estate]:
+    """Choose whom to read deeply; what conditions of selectors ask for is read when it is first missing."""
+    asked: frozenset[Want] = frozenset()
+    while True:
+        try:
+            return evaluate(Estate(vcenter.about, objects), request.choose)
+        except Unread as unread:
+            if unread.wants <= asked:
+                raise
+            asked |= unread.wants
+            if request.progress:
+                request.progress(f"{vcenter.name}: reading what selectors ask for")
+            objects = {**objects, RECORD: with_answers(vcenter, objects, unread.wants)}
 
 
 def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth, *, shared: bool) -> Estate:

@@ -118,7 +118,7 @@ class _Reader:
             self.say(nodes["on"], f"{rule.on} {what} no guest", f"'{word}' needs {' or '.join(ON_GUESTS[word])}")
         elif rule.on in ("connect", "ssh-connect") and rule.when != "before":
             self.say(nodes["when"], f"on '{rule.on}' there is only 'before'")
-        elif rule.on in ("connect", "versions") and "target" in nodes:
+        elif rule.on in ("connect", "versions", "rest") and "target" in nodes:
             self.say(nodes["target"], f"'{rule.on}' is about no object")
 
     def on(self, node: Node) -> str:
@@ -241,7 +241,7 @@ def _kinds(on: str) -> tuple[EventKind, ...]:
     """Return the kinds of event a rule can be met by; none when any call is meant."""
     if on in ("any", "any-mutation"):
         return ("soap", "ssh")
-    if on in ("connect", "versions", "ssh-connect"):
+    if on in ("connect", "versions", "rest", "ssh-connect"):
         return (cast(EventKind, on),)
     return ("ssh",) if on.startswith("ssh:") else ("soap",)
 

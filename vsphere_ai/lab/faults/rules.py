@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-EventKind = Literal["soap", "ssh", "connect", "versions", "ssh-connect"]
+EventKind = Literal["soap", "ssh", "connect", "versions", "rest", "ssh-connect"]
 When = Literal["before", "after", "mid-body"]
 
 WHENS: tuple[When, ...] = ("before", "after", "mid-body")
-NOT_METHODS = ("any", "any-mutation", "connect", "versions", "ssh-connect")
+NOT_METHODS = ("any", "any-mutation", "connect", "versions", "rest", "ssh-connect")
 """What `on` may be besides a method of the API and ``ssh: COMMAND``."""
 
 _EITHER_SIDE: tuple[When, ...] = ("before", "after")
 _CALLS: tuple[EventKind, ...] = ("soap", "ssh")
-_EVERYWHERE: tuple[EventKind, ...] = ("soap", "ssh", "connect", "versions", "ssh-connect")
+_EVERYWHERE: tuple[EventKind, ...] = ("soap", "ssh", "connect", "versions", "rest", "ssh-connect")
 
 # calls that change nothing an administrator would call a change: sessions, reading, views, filters
 _READ = re.compile(
@@ -48,10 +48,10 @@ WORDS: Mapping[str, Word] = {
     "delay": Word(_EVERYWHERE, WHENS, "seconds"),
     "hold": Word(_EVERYWHERE, WHENS),
     "lost-reply": Word(_CALLS),
-    "truncate": Word((*_CALLS, "versions"), _EITHER_SIDE),
-    "malformed": Word((*_CALLS, "versions"), _EITHER_SIDE),
-    "503": Word(("soap", "versions"), _EITHER_SIDE),
-    "401": Word(("soap", "versions"), _EITHER_SIDE),
+    "truncate": Word((*_CALLS, "versions", "rest"), _EITHER_SIDE),
+    "malformed": Word((*_CALLS, "versions", "rest"), _EITHER_SIDE),
+    "503": Word(("soap", "versions", "rest"), _EITHER_SIDE),
+    "401": Word(("soap", "versions", "rest"), _EITHER_SIDE),
     "fault": Word(("soap",), _EITHER_SIDE, "fault"),
     "exit": Word(("ssh",), _EITHER_SIDE, "status"),
     "task-fails": Word(("soap",), (), "fault"),

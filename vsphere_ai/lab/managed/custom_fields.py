@@ -30,6 +30,16 @@ def add(call: Call, name: str, moType: Any = None, **_policies: Any) -> Any:
     return made
 
 
+def put(farm: Farm, mo: ManagedObject, name: str, value: str) -> None:
+    """Set a custom attribute of an object; it is defined for all objects where it is not there."""
+    manager = farm.store.objects["CustomFieldsManager"]
+    found = next((f for f in manager["field"] if f.name == name), None)
+    if found is None:
+        found = vim.CustomFieldsManager.FieldDef(key=100 + farm.store.next_id(), name=name, type=str)
+        _show(farm, manager, [*manager["field"], found])
+    _set(farm, mo, found.key, value)
+
+
 @changes(vim.CustomFieldsManager, "RemoveCustomFieldDef", "Global.ManageCustomFields")
 def remove(call: Call, key: int) -> None:
     """Take a definition away, with the values it has on objects."""
