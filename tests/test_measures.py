@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 78,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
-    "median lines of a file": 99.0,
-    "lines of the product": 45_368,
+    "median lines of a file": 100.0,
+    "lines of the product": 47_424,
     "arrows between rooms": 105,
     "floors": 8,
 }
