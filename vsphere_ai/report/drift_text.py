@@ -46,13 +46,14 @@ def drift_document(appeared: Sequence[Difference], gone: Sequence[Difference], p
 
 
 def _lines(found: Sequence[Difference]) -> Iterator[str]:
-    for text, targets in grouped((_text(d), d.target) for d in found if not d.problem).items():
+    for text, targets in grouped((difference_text(d), d.target) for d in found if not d.problem).items():
         yield safe(f"  ~ {names(targets)}  {text}")
-    for text, targets in grouped((_text(d), d.target) for d in found if d.problem).items():
+    for text, targets in grouped((difference_text(d), d.target) for d in found if d.problem).items():
         yield safe(f"  ! {names(targets)}  {text}")
 
 
-def _text(found: Difference) -> str:
+def difference_text(found: Difference) -> str:
+    """Return a difference in a sentence without its target."""
     if found.problem:
         return f"{found.problem.message}  [{found.problem.rule}]"
     if found.change is None:

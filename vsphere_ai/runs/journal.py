@@ -306,6 +306,19 @@ def unreadable() -> tuple[Storage, ...]:
     return tuple(found)
 
 
+def stamps() -> dict[str, tuple[int, ...]]:
+    """Return for each run what changes when something is written into its journal: sizes and times of its files."""
+    found = {}
+    for path in _files():
+        parts: list[int] = []
+        for part in (path, path.with_name(f"{path.name}-wal")):
+            with suppress(OSError):  # it may be removed at this moment
+                seen = part.stat()
+                parts += [seen.st_size, seen.st_mtime_ns]
+        found[path.stem] = tuple(parts)
+    return found
+
+
 def _each() -> Iterator[Journal | Storage]:
     for path in _files():
         try:

@@ -1,0 +1,174 @@
+"""Sections on a farm as it was read: hosts with their VMs, GPUs as slices, RDMA paths, and drift from playbooks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
+from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.text import counted
+from vsphere_ai.planning.drift import differences
+from vsphere_ai.report.capacity_document import room_by_profile
+from vsphere_ai.report.drift_text import difference_text, drift_counts
+from vsphere_ai.report.folding import names
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.values import Row, Section
+
+if TYPE_CHECKING:
+    from vsphere_ai.fabric.trace import Trace
+    from vsphere_ai.gpu.catalog import Board
+    from vsphere_ai.gpu.search import Instance
+    from vsphere_ai.gpu.slot import GpuSlot
+    from vsphere_ai.model.facts import Estate, Facts
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.capacity_report import GpuUse
+    from vsphere_ai.planning.planner import Plan
+
+Uses = Mapping[str, Sequence["GpuUse"]]
+_HOST = ("host", "state", "vSphere", "GPUs", "VMs on", "VMs and their vGPUs")
+_GPU = ("hosts", "GPUs", "board", "mode", "runs", "slices", "used", "free", "stranded", "fits")
+_PATH = ("VMs", "hosts", "port group", "protocol", "path", "what stands against it", "remedy")
+_DRIFT = ("targets", "difference")
+POWER = {"poweredOn": "", "poweredOff": "off", "suspended": "suspended"}
+
+
+def host_state(host: Facts) -> str:
+    """Return in a word or two how a host is: ``ready`` where it takes VMs."""
+    connection = str(host.get("runtime.connectionState") or "unknown")
+    if connection != "connected":
+        return {"notResponding": "not responding"}.get(connection, connection)
+    return "maintenance mode" if host.get("runtime.inMaintenanceMode") else "ready"
+
+
+def estate_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
+    """Return a section per cluster: each host with its VMs, those that have the same vGPUs and power state together."""
+    clusters = grouped((_cluster(estate, host), host) for host in estate.hosts)
+    found = []
+    for cluster, hosts in clusters.items():
+        rows = tuple(_host_row(estate, host, gpus.get(host.name, ())) for host in hosts)
+        on = sum(estate.is_on(vm.ref) for host in hosts for vm in estate.vms_on(host.ref))
+        vms = sum(len(estate.vms_on(host.ref)) for host in hosts)
+        note = f"{counted(len(hosts), 'host')}, {counted(vms, 'VM')}, {on} of them on."
+        found.append(Section(f"Cluster {cluster}" if cluster else "Hosts without a cluster", _HOST, rows, note))
+    return tuple(found)
+
+
+def _cluster(estate: Estate, host: Target) -> str:
+    parent = estate.cluster_of(host.ref)
+    return parent.name if parent and parent.ref.startswith("ClusterComputeResource:") else ""
+
+
+def cluster_of(estate: Estate, host: str) -> str:
+    """Return the name of the cluster that a host of this name is in; "" for one without."""
+    found = next((h for h in estate.hosts if h.name == host), None)
+    return _cluster(estate, found) if found else ""
+
+
+def _host_row(estate: Estate, host: Target, gpus: Sequence[GpuUse]) -> Row:
+    facts, vms = estate[host.ref], estate.vms_on(host.ref)
+    alike = grouped((_vm_words(estate[vm.ref]), vm) for vm in vms)
+    said = [f"{names(own)}{f': {words}' if words else ''}" for words, own in alike.items()]
+    boards = Counter(use.slot.board.title.partition(",")[0].partition(" (")[0] for use in gpus)
+    on = sum(estate.is_on(vm.ref) for vm in vms)
+    cards = ", ".join(f"{n} x {board}" for board, n in boards.items())
+    return host.name, host_state(facts), _version(facts), cards, f"{on} of {len(vms)}", "; ".join(said)
+
+
+def _vm_words(vm: Facts) -> str:
+    devices = vm.get("config.hardware.device") or ()
+    profiles = Counter(str((d.get("backing") or {}).get("vgpu")) for d in devices if is_vgpu(d))
+    vgpus = [f"{n} x {name}" if n > 1 else name for name, n in profiles.items()]
+    power = POWER.get(str(vm.get("runtime.powerState")), "power state not known")
+    return ", ".join([*vgpus, *([power] if power else [])])
+
+
+def _version(host: Facts) -> str:
+    product = host.get("config.product") or {}
+    return f"{product.get('version', '')} {product.get('build', '')}".strip() if isinstance(product, Mapping) else ""
+
+
+def slices_of(slot: GpuSlot) -> Fragmentation | None:
+    """Return how the slices of a GPU in MIG mode are used; None for any other one."""
+    if slot.mode != "mig" or not slot.board.memory_slices:
+        return None
+    return _fragmentation(slot.board, tuple(slot.present), slot.driver_major)
+
+
+@lru_cache(maxsize=4096)
+def _fragmentation(board: Board, present: tuple[Instance, ...], driver: int | None) -> Fragmentation:
+    return fragmentation(board, present, driver_major=driver)
+
+
+def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
+    """Return the GPUs of hosts, those that are alike in one row; `asked`: hosts were asked over SSH."""
+    alike = grouped((_gpu_row(use), (host, use.slot.pci)) for host, own in hosts.items() for use in own)
+    rows = []
+    for row, places in alike.items():
+        on = tuple(dict.fromkeys(host for host, _ in places))
+        pcis = dict.fromkeys(pci for _, pci in places)
+        where = listed(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
+        rows.append((listed(on), f"{len(places)}: {where}", *row))
+    note = "Slices are memory slices. A stranded slice is free, and no profile can use it as things stand."
+    if not asked:
+        note += " Hosts were not asked over SSH: MIG instances that no VM uses are not known."
+    return (Section("GPUs", _GPU, tuple(rows), note),) if rows else ()
+
+
+def _gpu_row(use: GpuUse) -> Row:
+    slot, found = use.slot, slices_of(use.slot)
+    profiles = Counter(one.profile for one in use.running)
+    runs = ", ".join(f"{n} x {name}" for name, n in sorted(profiles.items())) or "nothing"
+    room = ", ".join(f"{n} x {name}" for name, n in room_by_profile(slot).items() if n) or "nothing more"
+    counts = ("", "", "", "")
+    if found:
+        whole, free = slot.board.memory_slices, len(found.free)
+        guess = "?" if slot.guessed else ""
+        counts = (str(whole), f"{whole - free}{guess}", f"{free}{guess}", f"{len(found.stranded)}{guess}")
+    mode = "MIG" if slot.mode == "mig" else f"time-sliced, {'mixed' if slot.kind.mixed else 'equal'} sizes"
+    return slot.board.title.partition(",")[0], mode, runs, *counts, room
+
+
+def verdict_of(trace: Trace) -> str:
+    """Return whether a path is ``whole`` or ``broken``, or ``unknown``."""
+    return "broken" if trace.having("broken") else ("unknown" if trace.having("unknown") else "whole")
+
+
+def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
+    """Return the RDMA paths of VMs, the broken ones first, those that are alike in one row."""
+    alike = grouped((_path_row(trace), trace) for trace in traces)
+    rows = [
+        (names(t.vm for t in own), names(dict.fromkeys(t.host for t in own if t.host)), *row)
+        for row, own in alike.items()
+    ]
+    order = ("broken", "unknown", "whole")
+    rows.sort(key=lambda row: order.index(row[4]))
+    note = "From each PVRDMA adapter to the physical NIC. vsphere-ai rdma trace VM shows every link."
+    return (Section("RDMA paths", _PATH, tuple(rows), note),) if rows else ()
+
+
+def _path_row(trace: Trace) -> Row:
+    bad = [*trace.having("broken"), *trace.having("unknown")]
+    own = [name for name in (trace.vm.name, trace.host.name if trace.host else "") if name]
+
+    def general(text: str) -> str:
+        for name in own:
+            text = text.replace(name, "VM" if name == trace.vm.name else "host")
+        return text
+
+    said = "; ".join(general(f"{link.name}: {link.seen}") for link in bad)
+    remedies = "; ".join(dict.fromkeys(general(link.help) for link in bad if link.help))
+    return trace.port_group, trace.protocol or "", verdict_of(trace), said, remedies
+
+
+def drift_section(playbook: str, plan: Plan | None, error: str = "") -> Section:
+    """Return what is not as a playbook wants it, equal differences of several targets in one row."""
+    title = f"Drift from {playbook}"
+    if plan is None:
+        return Section(title, ("why it is not known",), ((error,),), wrong=True)
+    alike = grouped((difference_text(d), d.target) for d in differences(plan).values())
+    rows = tuple((names(targets), text) for text, targets in alike.items())
+    return Section(title, _DRIFT, rows, f"{drift_counts(plan)}.", wrong=bool(rows))
