@@ -29,12 +29,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("planning", "reading", "kubernetes", "lab"),
     ("execution", "sets"),
     ("report", "app"),
+    ("web",),
     ("cli",),
     ("__main__",),
 )
 AT_THE_ROOT = {"__init__.py", "__main__.py", "errors.py"}
 # rooms that talk to servers, to the disk or to the operator; every other one is pure
-ROOMS_WITH_IO = ("connect", "security", "runs", "reading", "execution", "app", "lab", "cli", "__main__")
+ROOMS_WITH_IO = ("connect", "security", "runs", "reading", "execution", "app", "lab", "web", "cli", "__main__")
 # folders of tests that are no rooms: whole runs on the lab, other people's clients, what several tests use
 SUITES = {
     "docs",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.destroy_sets import DestroyRequest, destroy
     from vsphere_ai.app.events import Emit, Event, ignore
+    from vsphere_ai.app.farm_reader import FarmReader, FarmState, farm_reader, read_farm
+    from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
     from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, gpu_use, load_profile
@@ -81,7 +83,17 @@ if TYPE_CHECKING:
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.resume_run import ResumeRequest, resume
     from vsphere_ai.app.rollback_run import RollbackRequest, rollback
-    from vsphere_ai.app.run_list import RunList, close_run, is_recorded, list_runs, open_record, prune_runs
+    from vsphere_ai.app.run_follow import RunFollower, RunProgress
+    from vsphere_ai.app.run_list import (
+        RunList,
+        close_run,
+        is_alive,
+        is_recorded,
+        list_runs,
+        open_record,
+        prune_runs,
+        run_stamps,
+    )
     from vsphere_ai.app.session import EstateRequest, Session
     from vsphere_ai.app.session import open_session as open
     from vsphere_ai.app.show_estate import ShowRequest, ShowResult, show
@@ -110,6 +122,8 @@ _NAMES = {
     "check_rules": "CheckRequest CheckResult check",
     "destroy_sets": "DestroyRequest destroy",
     "events": "Emit Event ignore",
+    "farm_reader": "FarmReader FarmState farm_reader read_farm",
+    "farm_snapshot": "FarmRequest FarmSnapshot",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "launch_export": "JobExportRequest check_job_export export_job",
@@ -133,7 +147,8 @@ _NAMES = {
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",
     "rollback_run": "RollbackRequest rollback",
-    "run_list": "RunList close_run is_recorded list_runs open_record prune_runs",
+    "run_follow": "RunFollower RunProgress",
+    "run_list": "RunList close_run is_alive is_recorded list_runs open_record prune_runs run_stamps",
     "session": "EstateRequest Session open",
     "show_estate": "ShowRequest ShowResult show",
     "trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
@@ -181,6 +196,8 @@ __all__ += [
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["report_source", "require_absent", "save_report", "write_new"]
+__all__ += ["FarmReader", "FarmRequest", "FarmSnapshot", "FarmState", "farm_reader", "read_farm"]
+__all__ += ["RunFollower", "RunProgress", "is_alive", "run_stamps"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 __all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
 __all__ += ["learn_profile"]

@@ -16,8 +16,10 @@ from vsphere_ai.runs.locks import forget_run, hold_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+is_alive = journal.is_alive
 is_recorded = journal.is_named
 open_record = journal.open_run
+run_stamps = journal.stamps
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ COMMANDS = {
     "unlock": ("vsphere_ai.cli.unlock", "Show who holds the locks of a vCenter, and remove one."),
     "show": ("vsphere_ai.cli.show", "Write the live state as a playbook, or say what a run did."),
     "verify": ("vsphere_ai.cli.verify", "Compare the estate with a playbook; exit code 2 where they differ."),
+    "serve": ("vsphere_ai.cli.serve", "Serve the farm and the runs as pages on 127.0.0.1, read-only."),
+    "metrics": ("vsphere_ai.cli.metrics", "Print metrics of the farm for Prometheus, read once."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "assess": ("vsphere_ai.cli.assess", "Assess the farm against the rules of the five pillars."),
     "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
@@ -61,7 +63,7 @@ GROUPS = {
     "Set up": ("lab", "init", "examples", "trust", "doctor", "completion"),
     "Change the estate": ("plan", "apply", "destroy", "replace", "adopt"),
     "After a run": ("runs", "resume", "rollback", "report", "unlock"),
-    "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve"),
+    "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve", "metrics"),
     "Train": ("health", "launch", "bench", "accept", "output", "render"),
     "Look up, without a connection": ("explain", "vars", "schema", "mig", "vgpu", "calculate"),
 }

@@ -99,6 +99,15 @@ def _pending(each: RecordedPending) -> dict[str, object]:
     }
 
 
+def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tuple[str, ...]]:
+    """Yield a row of a table per run: name, state, vCenter, what was carried out, by whom, when, what is pending."""
+    for each in records:
+        run, seen, left = each.run, see(each), len(each.pending())
+        state = "under way" if seen.alive else state_of(seen, among)
+        started = run.started[:19].replace("T", " ")
+        yield each.id, state, run.scope.vcenter, run.what, f"{run.user}@{run.machine}", started, str(left or "")
+
+
 def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
     """Yield a line per run; `among` are all runs."""
     for each in records:

@@ -6,15 +6,17 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.web.access import HEADERS
+from vsphere_ai.web.live import Live
 
 ADDRESS = "127.0.0.1"
 GRACE = 1
@@ -53,8 +55,8 @@ def listening(port: int) -> socket.socket:
 
 
 @contextmanager
-def served(app: Callable[..., object], sock: socket.socket, close: Callable[[], None]) -> Iterator[None]:
-    """Serve an application while the block runs; `close`, in the thread of the event loop, ends its streams."""
+def served(app: ASGIApp, sock: socket.socket, live: Live) -> Iterator[Callable[[str, Mapping[str, object]], None]]:
+    """Serve an application while the block runs, and end its streams then; yield what publishes an event."""
     logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
     config = uvicorn.Config(
         app,
@@ -72,13 +74,20 @@ def served(app: Callable[..., object], sock: socket.socket, close: Callable[[], 
     )
     server = uvicorn.Server(config)
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(
-        target=lambda: loop.run_until_complete(server.serve(sockets=[sock])), name="server", daemon=True
-    )
+
+    async def work() -> None:
+        following = asyncio.ensure_future(live.follow())
+        await server.serve(sockets=[sock])
+        following.cancel()
+
+    def publish(kind: str, data: Mapping[str, object]) -> None:
+        loop.call_soon_threadsafe(live.publish, kind, data)
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(work()), name="server", daemon=True)
     thread.start()
     try:
-        yield
+        yield publish
     finally:
         server.should_exit = True
-        loop.call_soon_threadsafe(close)
+        loop.call_soon_threadsafe(live.close)
         thread.join(GRACE + 0.7)

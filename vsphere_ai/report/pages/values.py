@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 Status = Literal["pass", "warn", "unknown", "fail"]
@@ -66,6 +67,8 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     wrong: bool = False
     folded: bool = False
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of the pages that cells lead to, by their text; only for the pages of a server."""
 
 
 @dataclass(frozen=True)
