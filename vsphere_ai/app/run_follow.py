@@ -28,8 +28,7 @@ class RunFollower:
     def __init__(self) -> None:
         self._seen = journal.stamps()
         self._alive: dict[str, tuple[int, str]] = {}
-        for run in self._seen:
-            self._look(run)
+        self._known = {run: self._look(run) for run in self._seen}
 
     def changes(self) -> list[RunProgress]:
         """Return the runs whose journals were written since, or whose process is gone, by name."""
@@ -37,7 +36,10 @@ class RunFollower:
         changed = {run for run, stamp in now.items() if self._seen.get(run) != stamp}
         changed |= {run for run, of in self._alive.items() if not process_id.runs(*of, own=True)}
         self._seen = now
-        return [found for run in sorted(changed) if (found := self._look(run))]
+        # a journal that was only opened has changed as a file
+        looked = {run: found for run in sorted(changed) if (found := self._look(run)) and found != self._known.get(run)}
+        self._known.update(looked)
+        return list(looked.values())
 
     def _look(self, run: str) -> RunProgress | None:
         self._alive.pop(run, None)
