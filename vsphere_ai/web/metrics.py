@@ -66,7 +66,11 @@ class _Farm(Collector):
 
 
 def _reading(state: FarmState) -> Iterator[Metric]:
-    yield _gauge("up", "Whether the last reading of vCenter succeeded.", [((), float(state.error is None and state.snapshot is not None))])
+    yield _gauge(
+        "up",
+        "Whether the last reading of vCenter succeeded.",
+        [((), float(state.error is None and state.snapshot is not None))],
+    )
     readings = CounterMetricFamily("vsphere_ai_readings", "Readings of vCenter by outcome.", labels=["outcome"])
     readings.add_metric(["ok"], state.readings)
     readings.add_metric(["failed"], state.failures)
