@@ -273,7 +273,7 @@ def test_only_the_command_line_imports_click():
 
 # what the command line may import; masking of secrets and folders of the lab are its own affair
 OF_THE_COMMAND_LINE = {"cli", "app", "report", "model", "errors", "security", "vsphere_ai"}
-BESIDES = {"cli.lab": {"lab"}}
+BESIDES = {"cli.lab": {"lab"}, "cli.serve": {"web"}, "cli.metrics": {"web"}}
 
 
 @pytest.mark.parametrize("name", sorted(n for n in modules() if within(n, "cli")))

@@ -23,7 +23,7 @@ class Live:
     """Events of all pages in one stream: a browser opens no more than six connections to a server.
 
     An event says what has changed; a page fetches what it shows. Listeners read the kept events at their own pace: a
-    slow one holds nothing up, and one that is too slow is told to begin anew.
+    slow one holds nothing up, and one that is too slow begins anew.
     """
 
     def __init__(self, look: Callable[[], list[Event]]) -> None:
