@@ -45,9 +45,9 @@ def exported(of):
     return found
 
 
-def shown(of, remarks=None, taken=()):
+def shown(of, remarks=None):
     """Write every target's states, as `show` does."""
-    return playbook_text(of, grouped_plays(exported(of)), remarks or {}, taken)
+    return playbook_text(of, grouped_plays(exported(of)), remarks or {})
 
 
 def planned_again(text, of, folder):
@@ -181,7 +181,7 @@ def test_a_pattern_means_its_targets_and_no_others(names, dice):
     of = of_vms(names)
     chosen = [t for t in of.vms if dice.random() < 0.7]
     inventory = replace(INVENTORY, vms={"gpu_hosts": Group("gpu_hosts", VmGroup(datacenter="DC0"), Mark(""))})
-    text = playbook_text(of, [(chosen, (Vgpu(profiles=()),))] if chosen else [], {}, ("gpu_hosts",))
+    text = playbook_text(of, [(chosen, (Vgpu(profiles=()),))] if chosen else [], {}, {"gpu_hosts": frozenset()})
     plays = yaml_data(text) or ()
     assert len(plays) == bool(chosen)
     for play in plays:

@@ -42,6 +42,16 @@ if TYPE_CHECKING:
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
     from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, gpu_use, load_profile
     from vsphere_ai.app.health_learn import learn_profile
+    from vsphere_ai.app.init_project import (
+        ProjectRequest,
+        ProjectResult,
+        find_vcenter,
+        project_files,
+        read_project,
+        require_reference,
+        why_no_password,
+        why_not_found,
+    )
     from vsphere_ai.app.kubernetes_export import (
         ExportRequest,
         ExportResult,
@@ -142,6 +152,10 @@ _NAMES = {
     "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
     "replace_members": "ReplaceRequest replace_vms",
+    "init_project": (
+        "ProjectRequest ProjectResult find_vcenter project_files read_project require_reference why_no_password "
+        "why_not_found"
+    ),
     "new_files": "require_absent write_new",
     "report_files": "report_source save_report",
     "results": "Proposal RunResult",
@@ -195,6 +209,8 @@ __all__ += [
 ]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
+__all__ += ["ProjectRequest", "ProjectResult", "find_vcenter", "project_files", "read_project", "require_reference"]
+__all__ += ["why_no_password", "why_not_found"]
 __all__ += ["report_source", "require_absent", "save_report", "write_new"]
 __all__ += ["FarmReader", "FarmRequest", "FarmSnapshot", "FarmState", "farm_reader", "read_farm"]
 __all__ += ["RunFollower", "RunProgress", "is_alive", "run_stamps"]

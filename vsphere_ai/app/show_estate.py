@@ -37,14 +37,14 @@ class ShowRequest:
 class ShowResult:
     """The estate, the states per target that planning accepts, the same as plays, and why a target's are incomplete.
 
-    `groups` are names of the inventory, which mean their group where a pattern has them.
+    `groups` are names of the inventory, which mean their group where a pattern has them; plays of a snapshot name none.
     """
 
     estate: Estate
     states: Mapping[Target, Sequence[Resource]]
     remarks: Mapping[Target, str]
     plays: Sequence[PlayGroup] = ()
-    groups: frozenset[str] = frozenset()
+    groups: Mapping[str, frozenset[Target]] = field(default_factory=dict)
 
 
 def show(request: ShowRequest, emit: Emit = ignore) -> ShowResult:
@@ -81,5 +81,5 @@ def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
         (found, remarks), estate = evaluate_with(kinds(), asked, seen)
     (kept, more), estate = evaluate_with(kinds(), estate, lambda e: acceptable(found, e))
     reasons = {t: "; ".join([*said, *more.get(t, ())]) for t, said in remarks.items()}
-    groups = frozenset((*session.inventory.hosts, *session.inventory.vms))
+    groups = dict.fromkeys((*session.inventory.hosts, *session.inventory.vms), frozenset[Target]())
     return ShowResult(estate, kept, {t: words for t, words in reasons.items() if words}, grouped_plays(kept), groups)

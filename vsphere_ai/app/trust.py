@@ -66,11 +66,11 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
     endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
     der = tls.fetch_certificate(endpoint, TIMEOUT)
     seen = tls.digest(der)
-    for line in _certificate_lines(chosen, endpoint, der):
+    for line in certificate_lines(chosen, endpoint, der):
         emit(Answer(line))
-    _compare(endpoint, seen, request.fingerprint)
+    require_fingerprint(endpoint, seen, request.fingerprint)
     distrusted = tls.distrust(endpoint, TIMEOUT)
-    emit(Answer(f"  so far       {_so_far(chosen, distrusted, seen)}"))
+    emit(Answer(f"  so far       {so_far(chosen, distrusted, seen)}"))
     if distrusted is None and not request.write:
         emit(Answer("Nothing to do."))
         return 0
@@ -80,7 +80,8 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
     return 0
 
 
-def _certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) -> Iterator[str]:
+def certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) -> Iterator[str]:
+    """Yield what a vCenter's certificate says, and its fingerprint."""
     yield f"vCenter {chosen.name} at {endpoint}"
     yield f"  SHA-256      {colons(digest(der))}"
     try:
@@ -101,13 +102,15 @@ def _names_in(certificate: x509.Certificate) -> list[str]:
     return [str(n) for n in (*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress))]
 
 
-def _compare(endpoint: Endpoint, seen: str, wanted: str) -> None:
+def require_fingerprint(endpoint: Endpoint, seen: str, wanted: str) -> None:
+    """Refuse a certificate (its SHA-256) that is not the wanted one; none is wanted where that is empty."""
     digits = wanted.casefold().removeprefix("sha256:").replace(":", "").strip()
     if wanted and digits != seen:
         raise Denied(f"{endpoint} shows {colons(seen)}, which is not the given fingerprint", "nothing was stored")
 
 
-def _so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str:
+def so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str:
+    """Return whether a certificate is trusted by what the inventory says, in words."""
     pin = chosen.tls.fingerprint
     if pin and pin != seen:
         return f"CHANGED: the inventory pins {colons(pin)}"

@@ -54,6 +54,7 @@ COMMANDS = {
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts, and what leads to them."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board."),
     "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training."),
+    "init": ("vsphere_ai.cli.init", "Write an inventory and a first playbook from what a vCenter has."),
     "doctor": ("vsphere_ai.cli.doctor", "Report what is not ready for a run, and missing privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store certificates and SSH keys."),
     "completion": ("vsphere_ai.cli.completion", "Print or install the completion of words by the Tab key."),

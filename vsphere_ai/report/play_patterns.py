@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vsphere_ai.model.facts import Estate
@@ -28,11 +28,12 @@ class Term(NamedTuple):
 class Patterns:
     """Patterns that mean given targets of one estate and no others."""
 
-    def __init__(self, estate: Estate, taken: Collection[str] = ()) -> None:
+    def __init__(self, estate: Estate, groups: Mapping[str, frozenset[Target]] = {}) -> None:
         every = (*estate.datacenters, *estate.hosts, *estate.vms)
         self._count = Counter((t.kind, t.name) for t in every)
-        self._names = {t.name for t in every} | set(taken)
-        self._taken = set(taken)
+        self._names = {t.name for t in every} | set(groups)
+        self._groups = {targets: name for name, targets in groups.items()}
+        self._taken = frozenset(groups)
 
     def of(self, targets: Sequence[Target]) -> Iterator[list[Term]]:
         """Yield the terms of as many patterns as it takes; one but for thousands of names without an order."""
@@ -47,7 +48,9 @@ class Patterns:
         yield terms
 
     def terms(self, targets: Sequence[Target]) -> list[Term]:
-        """Return terms that together mean these targets: ranges, names, then references."""
+        """Return terms that together mean these targets: a group, or ranges, names, then references."""
+        if group := self._groups.get(frozenset(targets)):
+            return [Term(group)]
         ranges = _ranges([t.name for t in targets if self._is_plain(t)])
         odd = [each for each in ranges if "[" in each] + ([",".join(ranges)] if len(ranges) > 1 else [])
         if any(each in self._names for each in odd):

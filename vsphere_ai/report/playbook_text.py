@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from vsphere_ai.model.facts import Estate
@@ -23,16 +23,18 @@ def playbook_text(
     estate: Estate,
     plays: Iterable[tuple[Sequence[Target], Sequence[State]]],
     remarks: Mapping[Target, str],
-    taken: Collection[str] = (),
+    groups: Mapping[str, frozenset[Target]] = {},
+    notes: Iterable[str] = (),
 ) -> str:
-    """Return plays of what was read, below why something is missing.
+    """Return plays of what was read, below `notes` and why something is missing, both as comments.
 
-    A target whose name is not unique, means something else as a pattern, or is among the `taken` (names of groups), is
-    named by its reference.
+    Targets that are a group are named by it. One whose name is not unique, means something else as a pattern, or is
+    that of a group, is named by its reference.
     """
     lines = [MODELINE.format("playbook"), f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
+    lines += [f"# {safe(note)}".rstrip() for note in notes]
     lines += _remark_lines(remarks)
-    titles, patterns = Titles(estate), Patterns(estate, taken)
+    titles, patterns = Titles(estate), Patterns(estate, groups)
     for targets, states in plays:
         parts = [line for state in states for line in state_lines(state)]
         title = titles.of(targets)

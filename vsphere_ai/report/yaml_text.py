@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from vsphere_ai.model.text import escaped
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-PLAIN_WORDS = re.compile(rf"{PLAIN.pattern}(?: [A-Za-z0-9_.-]+)*")
+PLAIN_WORDS = re.compile(r"(?:[A-Za-z]|[0-9]+ [A-Za-z])[A-Za-z0-9_.-]*(?: [A-Za-z0-9_.-]+)*")
 PLAIN_TERM = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./-]|:(?=[A-Za-z0-9])|\[[0-9]+:[0-9]+\])*")
 WORDS = frozenset(("true", "false", "null", "yes", "no", "y", "n"))
 """Words that are no text in YAML 1.2 or 1.1. `on` and `off` are values of settings: these are text in YAML 1.2."""
