@@ -19,7 +19,7 @@ from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.app.surroundings import surroundings
-from vsphere_ai.errors import Conflict
+from vsphere_ai.errors import Conflict, UsageError
 from vsphere_ai.language.document import require
 from vsphere_ai.language.play import Playbook, from_document
 from vsphere_ai.planning import document
@@ -69,6 +69,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     playbook = _embedded(saved) if saved else load(request.what, request.estate, emit)
     estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
     if saved:
+        _require_whole(request)
         scope = saved.scope
         estate = replace(estate, limit=scope.get("limit", ""), vcenter=estate.vcenter or scope.get("vcenter", ""))
     if (request.resume_first or request.confirm_resume) and any(seen.has_pending for seen in look()):
@@ -95,6 +96,8 @@ def _apply(
 ) -> RunResult:
     with held(session, request.title or f"apply {request.what}", request.lock, emit) as locks:
         announce(session, emit)
+        if saved:
+            _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)
         plan, estate = make_plan(session, playbook)
         emit(Status(""))
         digest = document.digest(plan)
@@ -139,16 +142,32 @@ def _saved(what: Path) -> SavedPlan | None:
     return open_saved(what.read_text(encoding="utf-8", errors="replace"), str(what))
 
 
+def _require_whole(request: ApplyRequest) -> None:
+    """Refuse to carry out a part of a saved plan: it was shown and approved as a whole."""
+    narrowed = {"--limit": request.estate.limit, "--kind": request.estate.only_kinds}
+    given = [option for option, value in narrowed.items() if value]
+    if given:
+        text = f"{request.what} is a saved plan, which is carried out as it was shown, without {' and '.join(given)}"
+        raise UsageError(text, f"give {given[0]} to plan, and save that one", rule="usage.saved-plan")
+
+
 def _embedded(saved: SavedPlan) -> Playbook:
     return from_document(saved.desired, kinds())
+
+
+def _require_same_vcenter(saved: SavedPlan, instance: str, name: str, what: Path) -> None:
+    """Refuse a plan of another vCenter before anything of this one is read: its hosts and VMs have other names."""
+    if saved.vcenter.instance != instance:
+        known = saved.scope.get("vcenter", "")
+        made = f"vCenter {known!r}" if known else "another vCenter"
+        text = f"{what} was made for {made}, whose instance is {saved.vcenter.instance}; {name} is {instance}"
+        help = "give the inventory and the --vcenter that it was made with, or plan anew for this one"
+        raise Conflict(text, help, rule="plan.other-vcenter")
 
 
 def _require_same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None:
     """Refuse a plan that is not what would be planned now, with the differences."""
     again = "plan again, look at the difference, and apply the new plan"
-    if saved.vcenter.instance != plan.about.instance:
-        text = f"{what} was made for another vCenter ({saved.vcenter.name})"
-        raise Conflict(text, again, rule="plan.other-vcenter")
     if saved.digest == digest or saved.digest == document.digest(without_ssh_problems(plan)):
         return  # a host that refuses the SSH login now is a problem that is shown, not a difference
     text = f"{what} is stale, the estate changed since it was made:\n{document.changes_since(saved, plan)}"

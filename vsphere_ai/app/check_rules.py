@@ -11,6 +11,7 @@ from vsphere_ai.app.read_estate import read_everything, read_for
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.compat import gate
+from vsphere_ai.errors import UsageError
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.finding import Finding
@@ -46,6 +47,8 @@ class CheckResult:
 
 def check(request: CheckRequest, emit: Emit = ignore) -> CheckResult:
     """Check an estate against the compatibility rules. Changes nothing."""
+    if request.estate.only_kinds and request.playbook is None:
+        raise UsageError("--kind is for a playbook, and none is given", "give the playbook", rule="usage.kind")
     playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
         findings = _check_playbook(session, playbook) if playbook else _check_all(session)

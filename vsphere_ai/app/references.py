@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from vsphere_ai.app.chosen_kinds import with_kinds_only
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import observed_outputs
@@ -21,13 +22,13 @@ from vsphere_ai.sets.outputs import OutputValue
 
 
 def load(path: Path, estate: EstateRequest, emit: Emit = ignore) -> Playbook:
-    """Load a playbook with every kind there is; `UsageError` when there is no such file.
+    """Load a playbook with every kind there is, or those that are chosen; `UsageError` when there is no such file.
 
     References to outputs of other playbooks are resolved on the vCenter of those, which is read for it; one without a
     value is an `InputError`.
     """
     require(path, "playbook")
-    return _load(path, _Resolver(replace(estate, limit=""), emit))
+    return with_kinds_only(_load(path, _Resolver(replace(estate, limit=""), emit)), estate.only_kinds, emit)
 
 
 def require_same_references(playbook: Playbook, estate: EstateRequest, emit: Emit) -> None:

@@ -49,6 +49,7 @@ class EstateRequest:
     SSH service for reading (it is stopped again), `parallel` is the number of hosts at a time, and `ssh_login` lets
     planning try the SSH logins that a plan needs. `inventory_from` says where the inventory file was named, in a few
     words, where that is not the command line. Without `ask_hosts` no host is asked over SSH.
+    `only_kinds` are the kinds of settings of a playbook that are looked at; all of them without any.
     """
 
     inventory: Path | None = None
@@ -59,6 +60,7 @@ class EstateRequest:
     ssh_login: bool = True
     inventory_from: str = ""
     ask_hosts: bool = True
+    only_kinds: tuple[str, ...] = ()
 
 
 class Session:

@@ -11,10 +11,10 @@ import click
 from vsphere_ai.cli.options import (
     FILE,
     destroy_option,
-    estate_options,
     lock_option,
     login_option,
     number_options,
+    playbook_options,
     reboot_option,
     says_yes,
     yes_option,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("apply")
 @click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
-@estate_options
+@playbook_options
 @login_option
 @run_output_options
 @lock_option

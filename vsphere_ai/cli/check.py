@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option, full_option, width
+from vsphere_ai.cli.options import FILE, format_option, full_option, playbook_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("playbook", required=False, type=FILE)
-@estate_options
+@playbook_options
 @format_option()
 @click.option("--failures", is_flag=True, help="Leave out what passed, in JSON as well.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what passed, too.")

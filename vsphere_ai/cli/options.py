@@ -55,6 +55,14 @@ lock_option = click.option(
 )
 moved_inventory_option = click.option("-i", "--inventory", type=FILE, help=MOVED)
 limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
+kind_option = click.option(
+    "--kind",
+    "only_kinds",
+    metavar="KIND[,KIND]",
+    default="",
+    callback=lambda _context, _option, text: tuple(dict.fromkeys(k.strip() for k in text.split(",") if k.strip())),
+    help="Only these kinds of settings of the playbook.",
+)
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."
 )
@@ -90,6 +98,9 @@ vcenter_options = _estate_options(inventory_option, vcenter_option)
 host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
 run_options = _estate_options(inventory_option, vcenter_option, start_ssh_option, parallel_option)
 estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
+playbook_options = _estate_options(
+    inventory_option, vcenter_option, limit_option, kind_option, start_ssh_option, parallel_option
+)
 
 
 def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli.colour import colour
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option, full_option, login_option, width
+from vsphere_ai.cli.options import FILE, format_option, full_option, login_option, playbook_options, width
 from vsphere_ai.model.name_ranges import shell_word
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @click.argument("playbook", type=FILE)
-@estate_options
+@playbook_options
 @login_option
 @format_option()
 @full_option
@@ -60,5 +60,6 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
 
 def _as_given(estate: EstateRequest) -> str:
     """Return the shared options as they were typed, to be put before a playbook."""
-    given = (("-i", estate.inventory), ("--vcenter", estate.vcenter), ("--limit", estate.limit))
-    return "".join(f"{option} {shell_word(str(value))} " for option, value in given if value)
+    options = {"-i": estate.inventory, "--vcenter": estate.vcenter, "--limit": estate.limit}
+    given = {**options, "--kind": ",".join(estate.only_kinds)}
+    return "".join(f"{option} {shell_word(str(value))} " for option, value in given.items() if value)

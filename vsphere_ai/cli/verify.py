@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.notifying import notifier, notify_of_drift, notify_options, now
-from vsphere_ai.cli.options import FILE, estate_options, format_option, gathering
+from vsphere_ai.cli.options import FILE, format_option, gathering, playbook_options
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _request() -> type[WatchRequest]:
 
 
 @click.command("verify")
-@estate_options
+@playbook_options
 @gathering(
     "request",
     _request,
