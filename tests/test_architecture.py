@@ -45,6 +45,7 @@ SUITES = {
     "recorded",
     "reliability",
     "support",
+    "tasks",
     "thirdparty",
     "tools",
     "vcsim",

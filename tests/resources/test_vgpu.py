@@ -222,7 +222,7 @@ def test_a_profile_has_to_be_in_the_hosts_own_list():
 @pytest.mark.parametrize(
     ("profile", "more", "help_"),
     [
-        ("a100-40c", {}, "spelled like"),
+        ("a100-40c", {}, "did you mean"),
         (FULL, {"listed": ()}, "shared_direct"),
         ("nvidia_h100-80c", {}, "it lists"),
     ],

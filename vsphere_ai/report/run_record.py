@@ -12,7 +12,7 @@ from vsphere_ai.model.text import counted, duration, safe, shown
 from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
+from vsphere_ai.runs.history import OVER, look, see, state_of, waiting, way_on
 
 if TYPE_CHECKING:
     from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
@@ -109,11 +109,15 @@ def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tup
 
 
 def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
-    """Yield a line per run; `among` are all runs."""
+    """Yield a line per run, and below the runs that have to be finished the command for each; `among` are all runs."""
     for each in records:
         run, state, left = each.run, state_of(see(each), among), len(each.pending())
         words = f"{each.id}  {state:<11} {run.scope.vcenter}  {run.what}  ({run.user}@{run.machine})"
         yield safe(f"{words}  {left} pending" if left else words)
+    open_ = [each for each in waiting(among) if not each.alive]
+    if open_:
+        yield ""
+    yield from (f"Finish it: {way_on(each, among)}" for each in open_)
 
 
 def left_lines(record: Journal) -> list[str]:

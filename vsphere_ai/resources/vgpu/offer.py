@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.catalog import Board
@@ -80,7 +81,7 @@ def why_not(vm: Target, host: Target, profile: str, view: View) -> str:
     """Return what would make a host offer a profile."""
     parsed = parsed_name(profile)
     if parsed is None:
-        return "a profile is spelled like grid_a100-3-20c or nvidia_h100-40c"
+        return _meant(profile, _boards(host, view))
     listed = sorted(t.lower() for t in view.facts(host.ref).get("config.sharedPassthruGpuTypes", ()))
     planned = _is_changed(host.ref, view)
     if listed and not planned:
@@ -103,6 +104,13 @@ def why_not(vm: Target, host: Target, profile: str, view: View) -> str:
     divided = "MIG mode enabled" if parsed.is_mig else "MIG mode disabled"
     how = play_for(host, view, f"mig: {{mode: {'enabled' if parsed.is_mig else 'disabled'}}}")
     return f"{profile} needs a GPU of type {parsed.board} in shared direct mode with {divided}; {how}"
+
+
+def _meant(word: str, boards: Iterable[Board]) -> str:
+    """Return the type that is spelled most alike, of the boards of a host."""
+    known = [f"{stem}-{end.lower()}" for board in boards for stem in board.vgpu_names for end in board.types]
+    near = get_close_matches(word.lower(), known, n=1)
+    return f"did you mean '{near[0]}'?" if near else "a profile is spelled like grid_a100-3-20c or nvidia_h100-40c"
 
 
 def _elsewhere(vm: Target, host: Target, profile: str, view: View) -> str:
