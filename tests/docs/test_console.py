@@ -198,6 +198,7 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "scenario": scenario_file.load,
         "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),
+        "values": lambda path: load(path, Faults()),
         "manifest": lambda path: parse_stream(text_of(path), path.name, Faults()),
         "ansible": lambda path: parse_stream(text_of(path), path.name, Faults()),
         "ci": lambda path: parse_stream(text_of(path), path.name, Faults()),

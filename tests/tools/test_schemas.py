@@ -17,6 +17,7 @@ from tools.docgen.schemas.__main__ import SCHEMAS, text_of
 from vsphere_ai.app.health import load_profile
 from vsphere_ai.app.launch_job import load_job
 from vsphere_ai.errors import InputError, UsageError
+from vsphere_ai.language import merge_keys
 from vsphere_ai.language.document import Faults, load
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -56,7 +57,7 @@ VALIDATORS = {name: validator(name) for name in READERS}
 
 def faults(name, path):
     """What a schema says against a file, as an editor would."""
-    data = load(path, Faults()).data
+    data = merge_keys.load(path, Faults()).data  # as the language server reads them
     found = VALIDATORS[name].iter_errors(json.loads(json.dumps(data)))
     return [f"{list(each.absolute_path)}: {each.message[:300]}" for each in found]
 

@@ -66,6 +66,9 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     """
     emit(Begun())
     saved = _saved(request.what)
+    if saved and (request.estate.variables or request.estate.vars_files):
+        text = f"{request.what} is a saved plan, which has the values that its variables had"
+        raise UsageError(text, "leave --var and --vars-file out, or plan again with them", rule="usage.var")
     playbook = _embedded(saved) if saved else load(request.what, request.estate, emit)
     estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
     if saved:
@@ -108,7 +111,8 @@ def _apply(
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
         outputs = planned_outputs(session, playbook, estate)
         left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
-        proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs)
+        variables = session.split(playbook, estate).variables
+        proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
         if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
             return RunResult(plan, proposal.exit_code, open_runs=others)
         origin = Origin(request.title or str(request.what), locks, reports_open_runs=True)

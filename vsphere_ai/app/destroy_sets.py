@@ -15,7 +15,7 @@ from vsphere_ai.app.approval import Confirm, no_confirmation
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.references import load
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.session import EstateRequest, open_session, require_no_values
 from vsphere_ai.connect.address_ledger import read_text
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.play import Play, Playbook, Power, Stated
@@ -107,6 +107,7 @@ EMPTY = "none"
 
 def _named(request: DestroyRequest) -> Playbook:
     """Return a playbook that wants a set to have no VM, of which only the name is known."""
+    require_no_values(request.estate)
     kind = next(k for k in kinds().values() if issubclass(k, MakesVms) and issubclass(k, Resource))
     try:
         state = kind.named(request.what)

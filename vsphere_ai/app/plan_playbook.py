@@ -78,7 +78,8 @@ class PlanResult:
 
     def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values, with its digest."""
-        return {**document.plan_document(self.plan), "digest": self.digest}
+        variables = {"variables": document.plain(self.playbook.variables)} if self.playbook.variables else {}
+        return {**document.plan_document(self.plan), **variables, "digest": self.digest}
 
     def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""
@@ -97,6 +98,7 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
         made = checked(session, made, estate)
         scope = {"vcenter": session.settings.name, "limit": session.options.limit}
         outputs = planned_outputs(session, playbook, estate)
+        playbook = session.split(playbook, estate)
         around = surroundings(session, made)
         return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, around, outputs)
 

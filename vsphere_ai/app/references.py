@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from vsphere_ai.app.chosen_kinds import with_kinds_only
-from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import observed_outputs
 from vsphere_ai.errors import Conflict, InputError
@@ -15,8 +16,10 @@ from vsphere_ai.language.document import require
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.language.play import Playbook, ResolvedReference
 from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.reference import Reference, Resolved, Unresolved
+from vsphere_ai.language.reference import Reference, Unresolved
 from vsphere_ai.language.validation import suggest
+from vsphere_ai.language.variables import Overrides
+from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
 from vsphere_ai.sets.outputs import OutputValue
 
@@ -28,7 +31,12 @@ def load(path: Path, estate: EstateRequest, emit: Emit = ignore) -> Playbook:
     value is an `InputError`.
     """
     require(path, "playbook")
-    return with_kinds_only(_load(path, _Resolver(replace(estate, limit=""), emit)), estate.only_kinds, emit)
+    playbook = _load(path, _Resolver(replace(estate, limit=""), emit))
+    for variable in playbook.variables:
+        if not variable.used and not variable.play:
+            place = f"  ({variable.place})" if variable.place else ""
+            emit(Remark("variable.unused", f"! the variable '{variable.name}' is not used{place}"))
+    return with_kinds_only(playbook, estate.only_kinds, emit)
 
 
 def require_same_references(playbook: Playbook, estate: EstateRequest, emit: Emit) -> None:
@@ -55,7 +63,7 @@ class _Resolver:
     known: dict[Path, dict[str, OutputValue]] = field(default_factory=dict)
     found: list[ResolvedReference] = field(default_factory=list)
 
-    def resolve(self, reference: Reference) -> Resolved:
+    def resolve(self, reference: Reference) -> Value:
         """Return the value of a reference; `Unresolved` where it has none."""
         file = reference.file.resolve()
         if file in self.inside:
@@ -89,11 +97,14 @@ class _Resolver:
 
 def _load(path: Path, resolver: _Resolver) -> Playbook:
     own = replace(resolver, inside=(*resolver.inside, path.resolve()), found=[])
-    playbook = load_playbook(path, kinds(), own.resolve)
+    estate = resolver.estate
+    inventory = partial(find_inventory, estate.inventory)
+    given = Overrides(estate.variables, estate.vars_files, inventory, strict=not resolver.inside)
+    playbook = load_playbook(path, kinds(), own.resolve, given)
     return replace(playbook, references=tuple(own.found))
 
 
-def _value(output: OutputValue) -> Resolved:
+def _value(output: OutputValue) -> Value:
     """Return the value of an output, each part of which has to be known."""
     for problem in output.problems:
         vm = f"{problem.vm}: " if problem.vm else ""

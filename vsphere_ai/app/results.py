@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.model.variables import VariableValue
     from vsphere_ai.model.world import World
     from vsphere_ai.planning.expected_time import Estimate
     from vsphere_ai.planning.outcome import Run
@@ -30,6 +31,7 @@ class Proposal:
     `excluded` are targets that the limit leaves out of the playbook; `open_runs` says what earlier runs have left.
     `outputs` are those of the playbook as they will be; `around` is the vCenter and the expected time.
     `may_go` are references of the VMs whose destruction was confirmed already, by the run that is continued.
+    `variables` are the values that the playbook's variables have.
     """
 
     plan: Plan
@@ -40,6 +42,7 @@ class Proposal:
     open_runs: Sequence[str] = ()
     may_go: Collection[str] = ()
     outputs: Sequence[OutputValue] = ()
+    variables: Sequence[VariableValue] = ()
 
     @property
     def reboots(self) -> int:

@@ -14,7 +14,7 @@ from vsphere_ai.app.events import Emit, SessionOpened, Status, ignore
 from vsphere_ai.app.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.desired import choose_vcenter, desired
+from vsphere_ai.language.desired import choose_vcenter, desired, split
 from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import groups_of, narrow
@@ -50,6 +50,7 @@ class EstateRequest:
     planning try the SSH logins that a plan needs. `inventory_from` says where the inventory file was named, in a few
     words, where that is not the command line. Without `ask_hosts` no host is asked over SSH.
     `only_kinds` are the kinds of settings of a playbook that are looked at; all of them without any.
+    `variables` are values of a playbook's variables as ``NAME=VALUE``, and `vars_files` files of such values.
     """
 
     inventory: Path | None = None
@@ -61,6 +62,8 @@ class EstateRequest:
     inventory_from: str = ""
     ask_hosts: bool = True
     only_kinds: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    vars_files: tuple[Path, ...] = ()
 
 
 class Session:
@@ -154,6 +157,10 @@ class Session:
             known = self._desired = (playbook, estate, own)
         return known[2]
 
+    def split(self, playbook: Playbook, estate: Estate) -> Playbook:
+        """Return a playbook whose plays have one value of each variable: those whose hosts have several are parts."""
+        return split(playbook, self.inventory, estate, vcenter=self.settings.name)
+
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
         """Narrow targets to those `--limit` names (as datacenters, hosts or VMs)."""
         if not self.options.limit:
@@ -244,9 +251,18 @@ def open_session(estate: EstateRequest, playbook: Playbook | None = None, emit: 
 
     Use it as a context manager: that logs out. `UsageError` when there is no inventory, or no such vCenter in it.
     """
+    if playbook is None:
+        require_no_values(estate)
     session = Session(find_inventory(estate.inventory), playbook, estate, emit)
     emit(SessionOpened(session.close))
     return session
+
+
+def require_no_values(estate: EstateRequest) -> None:
+    """Refuse values of variables where there is no playbook that has some."""
+    if estate.variables or estate.vars_files:
+        text = "--var and --vars-file are for variables of a playbook, and none is given"
+        raise UsageError(text, "leave them out, or give the playbook", rule="usage.var")
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gathering, run_options, width
+from vsphere_ai.cli.options import FILE, format_option, gathering, variable_run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -51,7 +51,7 @@ _options = gathering(
 
 
 @click.command("accept")
-@run_options
+@variable_run_options
 @_options
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
 @format_option("text", "json", "markdown", "ctrf", "junit")

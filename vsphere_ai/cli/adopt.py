@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import FILE, lock_option, run_options, yes_option
+from vsphere_ai.cli.options import FILE, lock_option, variable_run_options, yes_option
 from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("adopt")
 @click.argument("playbook", type=FILE)
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
-@run_options
+@variable_run_options
 @run_output_options
 @lock_option
 @yes_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option, width
+from vsphere_ai.cli.options import FILE, format_option, variable_estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -43,7 +43,7 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
     callback=_questions,
     help="Write the questions that no software can answer, as a file for --attest; needs no connection.",
 )
-@estate_options
+@variable_estate_options
 @format_option("text", "json", "markdown")
 def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str, estate: EstateRequest) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.

@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli.bench_crossover import crossover
 from vsphere_ai.cli.bench_nodes import BASELINE, NO_PREFLIGHT, NODES, TOLERANCE, meant, nodes_request, without_lines
 from vsphere_ai.cli.bench_training import COMMANDS
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.options import FILE, format_option, gathering, variable_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -115,7 +115,7 @@ def _options() -> type[NcclOptions]:
     TOLERANCE,
     click.option("--learn-baseline", "learned", type=FILE, help="Write a baseline of what was measured."),
 )
-@vcenter_options
+@variable_options
 @format_option()
 def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
     """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
@@ -174,7 +174,7 @@ def _show_nccl(result: NcclResult, form: str) -> None:
 @command.command("rdma")
 @gathering("nodes", nodes_request, *NODES)
 @click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
-@vcenter_options
+@variable_options
 @format_option()
 def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str) -> int:
     """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.

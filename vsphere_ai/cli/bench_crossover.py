@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from typing_extensions import Unpack
 
-from vsphere_ai.cli.options import format_option, gathering, lock_option, vcenter_options, width, yes_option
+from vsphere_ai.cli.options import format_option, gathering, lock_option, variable_options, width, yes_option
 from vsphere_ai.cli.run_output import RunOutput, Shown
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _nodes() -> type[NodesRequest]:
     ),
     click.option("--dry-run", is_flag=True, help="Only show the moves."),
 )
-@vcenter_options
+@variable_options
 @format_option()
 @lock_option
 @yes_option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.bench_nodes import BASELINE, NO_PREFLIGHT, NODES, TOLERANCE, meant, nodes_request, without_lines
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -59,7 +59,7 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
     click.option("--learn", "learned", type=FILE, help="Write a baseline of a run that passed."),
     TOLERANCE,
 )
-@vcenter_options
+@variable_options
 @format_option()
 def megatron(
     nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, form: str
@@ -104,7 +104,7 @@ def _scale() -> type[ScaleOptions]:
     click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs of nccl-tests, such as _mpi."),
 )
 @gathering("test", _megatron, *_MODEL, _MORE)
-@vcenter_options
+@variable_options
 @format_option()
 def scale(nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, form: str) -> int:
     """Run the same benchmark on 1, 2, 4 … VMs and on all, and name the step at which efficiency falls.
@@ -148,7 +148,7 @@ def _burn() -> type[BurnOptions]:
     click.option("--python", default="python3", show_default=True, metavar="PATH", help="Their Python with PyTorch."),
     NO_PREFLIGHT,
 )
-@vcenter_options
+@variable_options
 @format_option()
 def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str) -> int:
     """Keep every GPU busy for 20 to 30 minutes with the same training steps, and compare the losses bit for bit.

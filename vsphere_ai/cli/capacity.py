@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option
+from vsphere_ai.cli.options import FILE, format_option, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("capacity")
 @click.argument("playbook", required=False, type=FILE)
-@estate_options
+@variable_estate_options
 @click.option(
     "--spare-hosts",
     type=click.IntRange(0, 4),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import destroy_option, estate_options, lock_option, yes_option
+from vsphere_ai.cli.options import destroy_option, lock_option, variable_estate_options, yes_option
 from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("destroy")
 @click.argument("what", metavar="PLAYBOOK|SET")
-@estate_options
+@variable_estate_options
 @run_output_options
 @lock_option
 @yes_option

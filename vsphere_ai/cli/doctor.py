@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option
+from vsphere_ai.cli.options import FILE, format_option, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
 
 @click.command("doctor")
-@estate_options
+@variable_estate_options
 @format_option()
 @click.option(
     "--permissions",

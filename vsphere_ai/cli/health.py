@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, agreed, estate_options, format_option, yes_option
+from vsphere_ai.cli.options import FILE, agreed, format_option, variable_estate_options, yes_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--learn", is_flag=True, help="Print the profile of VMs that are known to be good.")
 @click.option("--dcgm", type=click.IntRange(1, 4), metavar="LEVEL", help="Run DCGM's diagnostics as well.")
 @click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
-@estate_options
+@variable_estate_options
 @format_option()
 @yes_option
 def command(what: str, profile: Path | None, dcgm: int | None, form: str, estate: EstateRequest, **flags: bool) -> int:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, agreed, format_option, gathering, inventory_option, vcenter_options, yes_option
+from vsphere_ai.cli.options import (
+    FILE,
+    agreed,
+    format_option,
+    gathering,
+    inventory_option,
+    variable_options,
+    vcenter_options,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
@@ -159,7 +168,7 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
 
 @command.command("lease")
 @click.argument("playbook", type=FILE)
-@vcenter_options
+@variable_options
 @format_option()
 @yes_option
 def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, variable_options
 from vsphere_ai.errors import VsphereAiError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _request() -> type[LaunchRequest]:
 @command.command(MODE)
 @click.option("--print", "what", flag_value="print", help="Print the commands of every node; start nothing.")
 @click.option("--wait", "what", flag_value="wait", help="Wait until the run has ended.")
-@vcenter_options
+@variable_options
 @gathering(
     "request",
     _request,
@@ -102,7 +102,7 @@ def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
 
 def _run_options(function: Callable[..., int]) -> Callable[..., int]:
     run = click.option("--run", default="", metavar="NAME", help="Which run. [default: the newest]")
-    return _JOB(run(vcenter_options(format_option()(function))))
+    return _JOB(run(variable_options(format_option()(function))))
 
 
 @command.command("status")

@@ -10,7 +10,7 @@ import click
 
 from vsphere_ai.cli import web_extra
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options
+from vsphere_ai.cli.options import FILE, variable_estate_options
 from vsphere_ai.cli.serve import ssh_option
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("metrics")
 @click.argument("playbooks", metavar="[PLAYBOOK]...", type=FILE, nargs=-1)
-@estate_options
+@variable_estate_options
 @ssh_option
 @click.option("-o", "--output", type=FILE, help="File for the textfile collector of node_exporter.")
 def command(playbooks: tuple[Path, ...], estate: EstateRequest, output: Path | None, *, ssh: bool) -> int:

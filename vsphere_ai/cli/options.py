@@ -92,6 +92,20 @@ def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return gathering("estate", load, *options)
 
 
+var_option = click.option(
+    "--var",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value of a variable of the playbook. Several times for several.",
+)
+vars_file_option = click.option(
+    "--vars-file",
+    "vars_files",
+    multiple=True,
+    type=FILE,
+    help="File with values of variables of the playbook. Of several the later one wins.",
+)
 inventory_options = _estate_options(inventory_option)
 vcenter_options = _estate_options(inventory_option, vcenter_option)
 """Add the options that name a vCenter; a command gets them as `estate`, as with those above and below."""
@@ -99,7 +113,16 @@ host_options = _estate_options(inventory_option, vcenter_option, start_ssh_optio
 run_options = _estate_options(inventory_option, vcenter_option, start_ssh_option, parallel_option)
 estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
 playbook_options = _estate_options(
-    inventory_option, vcenter_option, limit_option, kind_option, start_ssh_option, parallel_option
+    *(inventory_option, vcenter_option, limit_option, kind_option, var_option, vars_file_option),
+    *(start_ssh_option, parallel_option),
+)
+variable_options = _estate_options(inventory_option, vcenter_option, var_option, vars_file_option)
+"""Add the options of a command that takes a playbook as it is, here and in the two below."""
+variable_run_options = _estate_options(
+    inventory_option, vcenter_option, var_option, vars_file_option, start_ssh_option, parallel_option
+)
+variable_estate_options = _estate_options(
+    inventory_option, vcenter_option, limit_option, var_option, vars_file_option, start_ssh_option, parallel_option
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, vcenter_options
+from vsphere_ai.cli.options import FILE, format_option, variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("output")
 @click.argument("name", metavar="[NAME]", required=False, default="")
 @click.option("-f", "--playbook", type=FILE, required=True, help="The playbook whose outputs these are.")
-@vcenter_options
+@variable_options
 @format_option("text", "json", "env", "hostfile")
 def command(name: str, playbook: Path, form: str, estate: EstateRequest) -> int:
     """Print the outputs of a playbook, or the one called NAME, as vCenter and the guests show them now.

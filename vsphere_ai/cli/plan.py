@@ -43,7 +43,8 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         click.echo(json_text(**result.document(), **more))
     else:
         around = result.around
-        beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate)
+        variables = result.playbook.variables
+        beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate, variables)
         shown = plan_text(result.plan, result.digest, width(), beside)
         click.echo(colour(shown))
     if result.plan.problems:
@@ -60,6 +61,7 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
 
 def _as_given(estate: EstateRequest) -> str:
     """Return the shared options as they were typed, to be put before a playbook."""
-    options = {"-i": estate.inventory, "--vcenter": estate.vcenter, "--limit": estate.limit}
-    given = {**options, "--kind": ",".join(estate.only_kinds)}
-    return "".join(f"{option} {shell_word(str(value))} " for option, value in given.items() if value)
+    given = [("-i", estate.inventory), ("--vcenter", estate.vcenter), ("--limit", estate.limit)]
+    given += [("--kind", ",".join(estate.only_kinds))]
+    given += [("--vars-file", file) for file in estate.vars_files] + [("--var", pair) for pair in estate.variables]
+    return "".join(f"{option} {shell_word(str(value))} " for option, value in given if value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, vcenter_options
+from vsphere_ai.cli.options import FILE, variable_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _command(name: str, words: str) -> click.Command:
     @click.command(name, short_help=words, help=_MORE.format(words))
     @click.option("-f", "--job", type=FILE, help="The job.")
     @click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file instead.")
-    @vcenter_options
+    @variable_options
     def command(job: Path | None, checked: Path | None, estate: EstateRequest) -> int:
         if (job is None) == (checked is None):
             raise UsageError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import vcenter_options
+from vsphere_ai.cli.options import variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -35,7 +35,7 @@ def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: E
 @_WHAT
 @_SET
 @_CHECK
-@vcenter_options
+@variable_options
 def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
     """Write a configuration of Node Health Check for the VMs of a playbook's set or of PATTERN.
 
@@ -49,7 +49,7 @@ def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest)
 @_WHAT
 @_SET
 @_CHECK
-@vcenter_options
+@variable_options
 def prometheus(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
     """Write alert rules of Prometheus for the VMs of a playbook's set or of PATTERN.
 

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.options import FILE, format_option, gathering, variable_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import TopologyRequest, TopologyResult
@@ -26,7 +26,7 @@ def _request() -> type[TopologyRequest]:
     "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Write VM.xml for each VM there."
 )
 @click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file; with VMs: against their hosts.")
-@vcenter_options
+@variable_options
 @gathering(
     "request",
     _request,

@@ -11,7 +11,7 @@ from vsphere_ai.cli.options import (
     FILE,
     destroy_option,
     lock_option,
-    run_options,
+    variable_run_options,
     yes_option,
 )
 from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("replace")
 @click.argument("playbook", type=FILE)
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
-@run_options
+@variable_run_options
 @run_output_options
 @lock_option
 @yes_option

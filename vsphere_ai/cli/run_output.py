@@ -127,9 +127,8 @@ class RunOutput:
             for text in item.stays:
                 streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
         if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
-            beside = Beside(
-                proposal.excluded, proposal.outputs, self._full, proposal.around.world, proposal.around.estimate
-            )
+            around, variables = proposal.around, proposal.variables
+            beside = Beside(proposal.excluded, proposal.outputs, self._full, around.world, around.estimate, variables)
             shown = plan_text(plan, proposal.digest, width(), beside)
             click.echo(colour(shown), err=json)
         if plan.problems:

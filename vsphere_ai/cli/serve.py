@@ -11,7 +11,7 @@ import click
 
 from vsphere_ai.cli import streams, web_extra
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, gathering
+from vsphere_ai.cli.options import FILE, gathering, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -32,7 +32,7 @@ def _request() -> type[ServeRequest]:
 
 @click.command("serve")
 @click.argument("playbooks", metavar="[PLAYBOOK]...", type=FILE, nargs=-1)
-@estate_options
+@variable_estate_options
 @ssh_option
 @gathering(
     "request",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, inventory_options, vcenter_options
+from vsphere_ai.cli.options import agreed, inventory_options, variable_options, vcenter_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes:
 
 @command.command("guest")
 @click.argument("what", metavar="PLAYBOOK|PATTERN")
-@vcenter_options
+@variable_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a guest may have; repeatable.")
 @_YES
 def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:

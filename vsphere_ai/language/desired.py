@@ -7,16 +7,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.document import Faults, excerpt
+from vsphere_ai.errors import Conflict, InputError, Mark, UsageError
+from vsphere_ai.language.document import Faults
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.patterns import members
 from vsphere_ai.language.play import Desired, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
-from vsphere_ai.language.selection import Choice, passed_over, select
+from vsphere_ai.language.selection import Choice, groups_of, passed_over, select
 from vsphere_ai.language.selectors import Unread
 from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.makes_vms import MakesVms
 
 MOST_AT_ONCE = 50
@@ -54,6 +55,7 @@ def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter
     every setting that two plays want differently.
     """
     faults = Faults()
+    playbook = _split(playbook, inventory, estate, vcenter)
     found: dict[Target, _Wanted] = {}
     conflicts: dict[tuple[str, Mark, Mark], list[str]] = defaultdict(list)
     own = [p for p in playbook.plays if not vcenter or _vcenter(p, playbook, inventory, faults, vcenter) == vcenter]
@@ -65,9 +67,53 @@ def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter
     for (what, mark, earlier), names in conflicts.items():
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
-        faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
+        faults.add(mark, message, "keep one of them", excerpt=playbook.excerpt(mark, len(what)))
     faults.raise_any()
     return Desired({target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)})
+
+
+def _split(playbook: Playbook, inventory: Inventory, estate: Estate, vcenter: str) -> Playbook:
+    """Return what `split` does; `Unread` also with what the conditions of all other plays need."""
+    try:
+        return split(playbook, inventory, estate, vcenter=vcenter)
+    except Unread as unread:
+        plays = [
+            p for p in playbook.plays if not vcenter or _vcenter(p, playbook, inventory, Faults(), vcenter) == vcenter
+        ]
+        try:
+            _meant(plays, playbook, inventory, estate, Faults())
+        except Unread as more:
+            raise Unread(unread.wants | more.wants) from None
+        raise
+
+
+def split(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> Playbook:
+    """Return a playbook in which each play has one value of each variable: those of hosts with unlike values are parts.
+
+    `InputError` where a host has no value, or two. Plays for other vCenters stay whole.
+    """
+    if not playbook.varying:
+        return playbook
+    faults = Faults()
+    giving = {name: group for name, group in inventory.hosts.items() if name in inventory.variables.groups}
+    groups = groups_of(replace(inventory, hosts=giving), estate, ("host",))
+    plays: list[Play] = []
+    hosts: dict[VariableValue, list[str]] = {}
+    for play in playbook.plays:
+        varying = playbook.varying.get(play.mark)
+        if varying is None or (vcenter and _vcenter(play, playbook, inventory, faults, vcenter) != vcenter):
+            plays.append(play)
+            continue
+        targets = _targets(play, playbook, inventory, estate, faults)
+        values = {t: varying.values(t.name, groups.get(t.ref, ()), faults) for t in targets}
+        plays += varying.parts(play, values, faults, playbook.excerpt(play.pattern_mark))
+        for target, name, given in varying.own(values):
+            hosts.setdefault(VariableValue(name, given.value, given.level, given.place), []).append(target.name)
+    faults.raise_any()
+    more = (replace(value, targets=tuple(dict.fromkeys(names))) for value, names in hosts.items())
+    order = [name for varying in playbook.varying.values() for name in varying.order]
+    shown = sorted((*playbook.variables, *more), key=lambda value: order.index(value.name))
+    return replace(playbook, plays=tuple(plays), varying={}, variables=tuple(shown))
 
 
 def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:
@@ -87,6 +133,7 @@ def pinned(
     A later command that goes on with it is for the same objects, renamed or not; see `Play.targets`.
     """
     faults = Faults()
+    playbook = split(playbook, inventory, estate, vcenter=vcenter)
     plays = []
     for play in playbook.plays:
         if _vcenter(play, playbook, inventory, faults, vcenter) == vcenter:
@@ -111,7 +158,7 @@ def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Fault
             f"the inventory has {len(known)} vCenters",
             f"choose one with --vcenter, or add 'vcenter: ...' to this play; {suggest('', known, 'there is')}",
         )
-    faults.add(play.mark, message, help, excerpt=excerpt(playbook.text, play.mark))
+    faults.add(play.mark, message, help, excerpt=playbook.excerpt(play.mark))
     return ""
 
 
@@ -123,12 +170,25 @@ def _targets(
         return tuple(t for t in estate.targets(play.target) if t.ref in refs)
     try:
         chosen = [select(c, play.target, inventory, estate, mark=play.pattern_mark) for c in _choices(play)]
-        return tuple(dict.fromkeys(t for each in chosen for t in each))
+        meant = tuple(dict.fromkeys(t for each in chosen for t in each))
+        return meant if play.part is None else _part(play, playbook, meant)
     except InputError as error:
         for found in error.diagnostics:
-            text = found.excerpt or (excerpt(playbook.text, found.mark) if found.mark == play.pattern_mark else "")
+            text = found.excerpt or (playbook.excerpt(found.mark) if found.mark == play.pattern_mark else "")
             faults.add(found.mark, found.message, found.help, excerpt=text)
         return ()
+
+
+def _part(play: Play, playbook: Playbook, found: Collection[Target]) -> tuple[Target, ...]:
+    """Return the targets of a part of a play; `Conflict` where the pattern means one that no part was made for."""
+    same = [p for p in playbook.plays if p.pattern_mark == play.pattern_mark]
+    known = {t.ref for p in same for t in p.part or ()}
+    new = sorted(t.name for t in found if t.ref not in known)
+    if new:
+        text = f"'{play.pattern}' means {', '.join(new[:5])} now, whose values of variables are not in the plan"
+        raise Conflict(text, "plan again, look at the difference, and apply the new plan", rule="plan.stale")
+    own = {t.ref for t in play.part or ()}
+    return tuple(t for t in found if t.ref in own)
 
 
 def _meant(

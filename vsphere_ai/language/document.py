@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
 WIDTH = 110
+WITHOUT_VALUE = "-"
+"""`Node.origin` of a value with a variable or a reference that could not be put in."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
@@ -76,6 +78,8 @@ class Document:
     text: str
     root: Node
     data: object
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the files that it includes, by their names."""
 
     def node(self, path: DocumentPath) -> Node:
         """Return the node at a path, or the deepest one on the way that exists."""
@@ -89,22 +93,34 @@ class Document:
 
     def mark_of(self, path: DocumentPath = ()) -> Mark:
         """Return where the value at a path starts."""
-        node = self.node(path)
-        return Mark(self.name, node.line + 1, node.column + 1)
+        return self.mark_at(self.node(path))
+
+    def mark_at(self, node: Node) -> Mark:
+        """Return where a node starts."""
+        return Mark(node.file or self.name, node.line + 1, node.column + 1)
 
     def mark_of_key(self, path: DocumentPath) -> Mark:
         """Return where the last key of a path is written; for an item of a list, where the item starts."""
-        place = self.node(path[:-1]).keys.get(str(path[-1])) if path else None
-        return Mark(self.name, place[0] + 1, place[1] + 1) if place else self.mark_of(path)
+        above = self.node(path[:-1])
+        place = above.keys.get(str(path[-1])) if path else None
+        return Mark(above.file or self.name, place[0] + 1, place[1] + 1) if place else self.mark_of(path)
+
+    def text_in(self, file: str) -> str:
+        """Return the text of the file that a place is in."""
+        return self.texts.get(file, self.text)
 
     def excerpt(self, mark: Mark, width: int = 1) -> str:
         """Return the marked line with its number and a caret (`width` wide) below; passwords are masked."""
-        return excerpt(self.text, mark, width)
+        return excerpt(self.text_in(mark.file), mark, width)
 
     def refuse(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
-        """Note a fault of the value at a path."""
-        mark = self.mark_of(path)
-        faults.add(mark, message, help, excerpt=self.excerpt(mark, self.node(path).width))
+        """Note a fault of the value at a path; of one that has none, which was noted, nothing is."""
+        node = self.node(path)
+        if node.origin == WITHOUT_VALUE:
+            return
+        mark = self.mark_at(node)
+        origin = f" ({node.origin})" if node.origin else ""
+        faults.add(mark, f"{message}{origin}", help, excerpt=self.excerpt(mark, node.width))
 
     def refuse_key(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
         """Note a fault of the last key of a path."""
@@ -150,14 +166,16 @@ def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Docum
     The name is relative to the document's file. What is not below that file's folder, by ``..`` or by a symbolic link,
     is not read.
     """
-    folder, name = Path(document.name).parent, str(document.node(path).plain())
+    node = document.node(path)
+    file, name = Path(node.file or document.name), str(node.plain())
+    folder = file.parent
     help = "name a file beside the playbook or in a folder below, such as parted.yaml"
     try:
         outside = Path(name).is_absolute() or not (folder / name).resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):  # a circle of links, a NUL: nothing that could be opened
         outside = True
     if outside:
-        document.refuse(faults, path, f"{name!r} is not a file below the folder of {document.name}", help)
+        document.refuse(faults, path, f"{name!r} is not a file below the folder of {file}", help)
         return None
     try:
         return load(folder / name, faults)

@@ -12,13 +12,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.document import Faults, load, require
+from vsphere_ai.language.document import Faults, require
 from vsphere_ai.language.inventory_fields import Address, FilePath, Password, Peer, Port, Section, split_peer
 from vsphere_ai.language.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventory_leaves import Leaf, read_leaves
 from vsphere_ai.language.inventory_pools import read_pools, read_reserved
+from vsphere_ai.language.inventory_variables import VARS, read_inventory_values, refuse_variables
+from vsphere_ai.language.merge_keys import load
 from vsphere_ai.language.selectors import HostGroup, VmGroup
 from vsphere_ai.language.validation import Place, validate
+from vsphere_ai.language.variable_values import FOR_ANCHORS, InventoryValues
 from vsphere_ai.model.networks import Range
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.security.file_ownership import gap
@@ -117,6 +120,7 @@ class Inventory:
     reserved: tuple[Range, ...] = ()
     """Addresses that no pool gives away."""
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
+    variables: InventoryValues = field(default_factory=InventoryValues)
     base: Path = Path()
     lab: bool = False
     found: str = ""
@@ -144,6 +148,8 @@ class _File(Section):
     pools: Mapping[str, Any] = {}
     reserved_addresses: tuple[Any, ...] = ()
     leaves: Mapping[str, Any] = {}
+    vars: Mapping[str, Any] = {}
+    host_vars: Mapping[str, Any] = {}
 
 
 def load_inventory(path: Path) -> Inventory:
@@ -152,7 +158,11 @@ def load_inventory(path: Path) -> Inventory:
     document = load(path, faults)
     base = path.absolute().parent
     place = Place(document, (), faults)
-    file = validate(_File, {} if document.data is None else document.data, place)
+    refuse_variables(document, faults)
+    data = document.data
+    if isinstance(data, Mapping):
+        data = {key: value for key, value in data.items() if not key.startswith(FOR_ANCHORS)}
+    file = validate(_File, {} if data is None else data, place)
     if file is None:
         raise InputError(faults.found)
     given = file.model_fields_set
@@ -164,6 +174,7 @@ def load_inventory(path: Path) -> Inventory:
         pools=_pools(file, place),
         reserved=read_reserved(file.reserved_addresses, document, faults),
         leaves=read_leaves(file.leaves, place),
+        variables=read_inventory_values(document, faults),
         ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if "ssh" in given else None,
         guests=validate(GuestsSettings, file.guests, place.inside(("guests",)), context=base)
         if "guests" in given
@@ -271,6 +282,8 @@ def _groups(
             place.refuse_key(path, "'all' always means every object", "choose another name for this group")
         bare = isinstance(value, str | tuple)
         names = (value,) if isinstance(value, str) else value
+        if section == "hosts" and isinstance(value, Mapping):
+            value = {key: each for key, each in value.items() if key != VARS}
         given = {"names": names} if bare else value
         made = validate(model, given, place.inside(path, "names" if bare else ""))
         if made is not None:

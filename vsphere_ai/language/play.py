@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cache, cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import (
     BaseModel,
@@ -22,14 +22,18 @@ from pydantic import (
 )
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.language.document import Faults, excerpt
 from vsphere_ai.language.selectors import SELECTORS, DatacenterGroup, HostGroup, VmGroup
 from vsphere_ai.language.validation import describe
+from vsphere_ai.language.variable_values import Given
 from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.base import Resource
 
 Kinds = Mapping[str, type[Resource]]
 
 FORMAT = 1
+TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 
 _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _DAY = 86_400
@@ -172,6 +176,8 @@ class Play:
     targets: tuple[Meant, ...] | None = None
     """What the pattern meant when a run was approved: these and no others, by reference; those that are gone are left
     out. None: the pattern is looked up."""
+    part: tuple[Meant, ...] | None = None
+    """Those of its targets that have these values of variables; further plays of the same pattern have the others."""
     replaces: Mapping[str, int] = field(default_factory=dict)
     """Names of VMs of a set that are made anew, and the generation that goes; 0: the one that is there."""
     adopts: tuple[str, ...] = ()
@@ -216,6 +222,25 @@ class ResolvedReference:
     mark: Place
 
 
+class Varies(Protocol):
+    """A play with variables of which groups and hosts of the inventory give different values; see `varying.Varying`."""
+
+    @property
+    def order(self) -> Collection[str]:
+        """The variables of the playbook, as they are declared."""
+
+    def values(self, host: str, groups: Collection[str], faults: Faults) -> Mapping[str, Given]:
+        """Return the values of a host in some groups."""
+
+    def own(self, values: Mapping[Target, Mapping[str, Given]]) -> Iterator[tuple[Target, str, Given]]:
+        """Yield the values that groups and hosts give."""
+
+    def parts(
+        self, play: Play, values: Mapping[Target, Mapping[str, Given]], faults: Faults, excerpt: str
+    ) -> Iterator[Play]:
+        """Yield the play for the hosts of each combination of values."""
+
+
 @dataclass(frozen=True)
 class Playbook:
     """A playbook that was read. `digest` is the SHA-256 of its text, `text` that text, if it is at hand."""
@@ -228,6 +253,16 @@ class Playbook:
     """What it gives to others; a saved plan does not keep them."""
     references: tuple[ResolvedReference, ...] = ()
     """What it takes from others, with the values that it was read with."""
+    variables: tuple[VariableValue, ...] = ()
+    """What its variables are."""
+    varying: Mapping[Mark, Varies] = field(default_factory=dict, repr=False, compare=False)
+    """Plays by their place whose hosts have different values of variables."""
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Texts of the files that it includes, by name."""
+
+    def excerpt(self, mark: Mark, width: int = 1) -> str:
+        """Return the line of a place in the playbook, or in a file that it includes, as `document.excerpt` does."""
+        return excerpt(self.texts.get(mark.file, self.text), mark, width)
 
 
 @dataclass(frozen=True)
@@ -268,6 +303,11 @@ def _references() -> TypeAdapter[tuple[ResolvedReference, ...]]:
 
 
 @cache
+def _variables() -> TypeAdapter[tuple[VariableValue, ...]]:
+    return TypeAdapter(tuple[VariableValue, ...])
+
+
+@cache
 def _saved() -> TypeAdapter[tuple[Play, ...]]:
     return TypeAdapter(tuple[Play, ...])
 
@@ -278,6 +318,8 @@ def to_document(playbook: Playbook) -> dict[str, JsonValue]:
     saved: dict[str, JsonValue] = {"format": FORMAT, "path": playbook.path, "digest": playbook.digest, "plays": plays}
     if playbook.references:
         saved["references"] = _references().dump_python(playbook.references, mode="json")
+    if playbook.variables:
+        saved["variables"] = _variables().dump_python(playbook.variables, mode="json")
     return saved
 
 
@@ -291,7 +333,9 @@ def from_document(document: Mapping[str, JsonValue], kinds: Kinds) -> Playbook:
             if any(stated.state.target != play.target for stated in play.states):
                 raise ValueError(f"it has settings that are not of a {play.target}\nplan again")
         references = _references().validate_json(json.dumps(document.get("references", [])))
-        return Playbook(str(document["path"]), str(document["digest"]), plays, references=references)
+        variables = _variables().validate_json(json.dumps(document.get("variables", [])))
+        path, digest = str(document["path"]), str(document["digest"])
+        return Playbook(path, digest, plays, references=references, variables=variables)
     except RecursionError:
         reason = "it is nested too deeply"
     except ValidationError as error:

@@ -47,10 +47,12 @@ def passed_over(choice: Choice, inventory: Inventory, estate: Estate) -> frozens
     return frozenset(everything.known(everything.chosen_by(choice))) & {*estate.managed}
 
 
-def groups_of(inventory: Inventory, estate: Estate) -> Mapping[str, tuple[str, ...]]:
+def groups_of(
+    inventory: Inventory, estate: Estate, kinds: Sequence[TargetKind] = ("host", "vm")
+) -> Mapping[str, tuple[str, ...]]:
     """Return the groups of the inventory that hosts and VMs are in, by their references."""
     found: dict[str, tuple[str, ...]] = {}
-    for kind in ("host", "vm"):
+    for kind in kinds:
         selector = _Selector(inventory, estate, Mark(""), (kind,))
         for name, group in inventory.groups(kind).items():
             for target in selector.members(kind, group):

@@ -13,6 +13,7 @@ MAX_DEPTH = 32
 MAX_NODES = 50_000
 MAX_ALIASES = 100
 MAX_FAULTS = 100
+MERGE = "<<"
 
 # Only events are taken from libyaml: its composer recurses in C and dies of deep nesting.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,7 +32,7 @@ _HINTS = (
     ("mapping values are not allowed", "check the indentation of this line, and quote a value that holds ': '"),
     ("did not find expected key", "check the indentation of this line and the quotes above it"),
     ("could not find expected ':'", "a key is followed by a colon and a space"),
-    ("did not find expected ','", "check commas and closing brackets"),
+    ("did not find expected ','", "check commas and closing brackets, and quote a value with ${...} between brackets"),
     ("unexpected end of stream", "a quote is not closed"),
     ("did not find expected '-' indicator", "the items of a list start in one column"),
 )
@@ -69,6 +70,12 @@ class Node:
     width: int = 1
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
     size: int = 1
+    height: int = 1
+    """Levels, from this value to the deepest below it."""
+    file: str = ""
+    """The file it is in, where that is another one than the document's."""
+    origin: str = ""
+    """What gave it its value, where that is not what is written here; see `Document.refuse`."""
 
     def child(self, step: str | int) -> Node | None:
         """Return the node below a key or an index."""
@@ -195,8 +202,9 @@ class _Builder:
 
     def _key(self, frame: _Frame, key: str) -> None:
         if key in frame.node.keys:
-            line = frame.node.keys[key][0] + 1
-            self._fault(f"the key '{_short(key)}' is given twice", f"it is already in line {line}: keep one of them")
+            help = f"it is already in line {frame.node.keys[key][0] + 1}: keep one of them"
+            help = "write one, with a list: '<<: [*one, *two]'" if key == MERGE else help
+            self._fault(f"the key '{_short(key)}' is given twice", help)
         else:
             frame.node.keys[key] = self.last
         frame.key = key
@@ -217,7 +225,9 @@ class _Builder:
     def _close(self) -> None:
         frame = self._stack.pop()
         if self._stack:
-            self._stack[-1].node.size += frame.node.size - 1
+            above = self._stack[-1].node
+            above.size += frame.node.size - 1
+            above.height = max(above.height, frame.node.height + 1)
         if frame.anchor:
             self._anchors[frame.anchor] = frame.node
 
@@ -227,7 +237,8 @@ class _Builder:
             self._stop(f"more than {MAX_ALIASES} aliases are used", "write the values out")
         if name not in self._anchors:
             what = "has no anchor above it"
-            self._stop(f"the alias *{_short(name)} {what}", "quote a value that starts with '*'", f"an alias {what}")
+            help = "quote a value that starts with '*'; an anchor counts only in its own file, also with include:"
+            self._stop(f"the alias *{_short(name)} {what}", help, f"an alias {what}")
         node = self._anchors[name]
         if node is None:
             what = "is inside of what it stands for"
@@ -235,6 +246,9 @@ class _Builder:
         frame = self._stack[-1]
         if isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("an alias cannot be a key", "quote a key that starts with '*'")
+        if len(self._stack) + node.height > MAX_DEPTH + 1:
+            self._stop(f"with what the alias stands for, this is nested more than {MAX_DEPTH} levels deep")
+        frame.node.height = max(frame.node.height, node.height + 1)
         self._add(node)
 
     def _add(self, node: Node) -> None:

@@ -18,6 +18,7 @@ from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.placed import Asked, PlacedHost
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
@@ -176,6 +177,8 @@ class PlanDocument(Approved):
     ssh_stays_stopped: tuple[Target, ...] = ()
     asked: tuple[Asked, ...] = ()
     """Where the playbook asks for each kind on each target."""
+    variables: tuple[VariableValue, ...] = ()
+    """Values of the playbook's variables, each with what gives it."""
 
     @classmethod
     def of(cls, plan: Plan, expected: Estimate | None = None) -> Self:
@@ -236,6 +239,8 @@ def saved_plan(
 ) -> dict[str, JsonValue]:
     """Return the content of a plan file. `scope` is what narrowed it: vCenter name and limit."""
     own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest(plan)}
+    if playbook.variables:
+        own["variables"] = plain(playbook.variables)
     content = {**PlanDocument.of(plan, expected).as_json(), **own}
     return {**content, "seal": _sha256(content)}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted
+from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.planner import Answer, Plan
@@ -18,6 +19,7 @@ from vsphere_ai.report.outputs_text import outputs_text
 from vsphere_ai.report.plan_impact import danger_lines, impact_lines
 from vsphere_ai.report.plan_order import order_lines
 from vsphere_ai.report.plan_targets import of_new, target_lines
+from vsphere_ai.report.variables_text import variable_lines
 from vsphere_ai.report.world_text import world_lines
 from vsphere_ai.sets.outputs import OutputValue
 
@@ -28,7 +30,7 @@ UNCERTAIN = "NOT CERTAIN (vsphere-ai check shows the evidence)"
 
 @dataclass(frozen=True)
 class Beside:
-    """What is said beside a plan: what `--limit` leaves out of the playbook, its outputs, where and how long.
+    """What is said beside a plan: what `--limit` leaves out of the playbook, outputs, variables, where and how long.
 
     What is said of many targets alike is said once, with one of them for a sample; with `full` it is said of each.
     """
@@ -38,6 +40,7 @@ class Beside:
     full: bool = False
     world: World | None = None
     estimate: Estimate | None = None
+    variables: Sequence[VariableValue] = ()
 
 
 def plan_text(plan: Plan, digest: str, width: int = 100, beside: Beside | None = None) -> str:
@@ -58,6 +61,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     for manager, vms in grouped((a.by, a.vm) for a in plan.impact.agents if a.matched).items():
         yield f"Left out, {counted(len(vms), 'agent VM')} of {manager}: {first(vms)}", 4
         yield BLANK
+    yield from _section("VARIABLES", variable_lines(beside.variables))
     nothing = not plan.changed() and not plan.problems and not plan.steps
     if not nothing:
         yield from (*impact_lines(plan, left_out, beside.estimate, full=full), BLANK)

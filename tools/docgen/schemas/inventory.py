@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from tools.docgen.schemas.playbook import selector_of
+from tools.docgen.schemas.variables import VALUES
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AUTO, DHCP
 from vsphere_ai.language.inventory import NAME, SshSettings, VCenterSettings
@@ -45,8 +46,15 @@ def inventory_schema() -> Schema:
                 "items": {"type": "string"},
                 "description": "Addresses, or ranges such as 10.0.0.1-10.0.0.9, that no pool gives away.",
             },
+            "vars": {"description": "Values of variables of playbooks.", **VALUES},
+            "host_vars": {
+                "type": "object",
+                "description": "Values of variables for single hosts, by the name of the host in vCenter.",
+                "additionalProperties": VALUES,
+            },
             "leaves": _named(leaf, "Leaf switches, each with the hosts that it connects."),
         },
+        "patternProperties": {"^x-": {}},
         "additionalProperties": False,
         "if": {"properties": {"lab": {"const": True}}, "required": ["lab"]},
         "then": {"properties": {"vcenters": False, "ssh": False}},
@@ -81,4 +89,10 @@ def _vcenter(definitions: dict[str, Schema]) -> Schema:
 
 
 def _group(model: type[BaseModel], definitions: dict[str, Schema]) -> Schema:
-    return {"anyOf": [*_TEXTS["anyOf"], selector_of(model, definitions)]}
+    reference = selector_of(model, definitions)
+    if model is HostGroup:
+        made = definitions[model.__name__]
+        values = {"vars": {"description": "Values of variables for the hosts of the group.", **VALUES}}
+        definitions["GroupOfHosts"] = {**made, "properties": {**made["properties"], **values}}
+        reference = {"$ref": "#/definitions/GroupOfHosts"}
+    return {"anyOf": [*_TEXTS["anyOf"], reference]}

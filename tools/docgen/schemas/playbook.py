@@ -8,14 +8,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of, without_null
-from vsphere_ai.language.playbook import TARGETS, PlaySettings
+from tools.docgen.schemas.variables import ITEMS, VALUES
+from vsphere_ai.language.include import KEY as INCLUDE
+from vsphere_ai.language.play import TARGETS
+from vsphere_ai.language.play_reader import PlaySettings
 from vsphere_ai.language.selectors import SELECTORS
+from vsphere_ai.language.variable_values import NAME
+from vsphere_ai.language.variables import KEY as VARS
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 
 _WHOLE, _INSIDE = "reference", "text_with_reference"
-_REFERENCE = r"\$\{ref:[^{}]+\}"
+_REFERENCE = rf"\$\{{(ref:[^{{}}]+|{NAME.pattern})\}}"
 _WORDS: Mapping[str, str] = {
     "datacenters": "Datacenters: names, a pattern with `*`, `,`, `:!` and ranges, or conditions.",
     "hosts": "Hosts: names, groups of the inventory, a pattern such as `gpu_hosts:!esx-[01:16]`, or conditions.",
@@ -38,25 +43,25 @@ def playbook_schema() -> Schema:
     plays = {key: _play(key, target, settings, definitions) for key, target in TARGETS.items()}
     definitions = {name: with_references(each) for name, each in definitions.items()}
     definitions |= {f"play_of_{key}": with_references(play) for key, play in plays.items()}
-    definitions["outputs"] = _outputs()
+    definitions |= {"outputs": _outputs(), **ITEMS}
     definitions[_WHOLE] = {
         "type": "string",
         "pattern": f"^{_REFERENCE}$",
-        "description": "An output of another playbook.",
+        "description": "A variable, or an output of another playbook.",
     }
     definitions[_INSIDE] = {
         "type": "string",
         "pattern": _REFERENCE,
-        "description": "Text with outputs of other playbooks.",
+        "description": "Text with variables, or outputs of other playbooks.",
     }
-    forms = [*(f"play_of_{key}" for key in plays), "outputs"]
+    forms = [*(f"play_of_{key}" for key in plays), "outputs", *ITEMS]
     return {
         "$schema": DRAFT,
         "title": "Playbook of vsphere-ai",
         "description": "A list of plays: each says what some hosts, VMs or datacenters should be.",
         "type": "array",
         "items": {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in forms]},
-        "contains": {"anyOf": [{"required": [key]} for key in TARGETS]},
+        "contains": {"anyOf": [{"required": [key]} for key in (*TARGETS, VARS, INCLUDE)]},
         "definitions": dict(sorted(definitions.items())),
     }
 
@@ -71,6 +76,7 @@ def _play(key: str, target: TargetKind, settings: Mapping[str, Schema], definiti
         "description": f"A play of {key}.",
         "properties": {
             key: pattern,
+            VARS: {"description": "Values of variables in this play.", **VALUES},
             **{name: each for name, each in settings.items() if name not in _NOT_OF[target]},
             **{name: _kind(kind, definitions) for name, kind in own.items()},
         },
