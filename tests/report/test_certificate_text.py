@@ -1,5 +1,6 @@
 """The certificate as text, Markdown, CTRF and JUnit: every measurement is there, and what is missing has failed."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree as Xml
@@ -8,6 +9,7 @@ import pytest
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
 from vsphere_ai.report import certificate_text as text
+from vsphere_ai.report.report_in import report_in
 
 GATES = (
     Gate("assess", (Measurement("reliability.ha", "warn", "vSphere HA is off", ("cluster:gpu-a",)),), seconds=2.5),
@@ -50,15 +52,17 @@ def test_text_fits_and_says_remedies_and_when_a_kept_gate_was_measured():
 
 
 def test_markdown_has_numbers_facts_and_checksums():
-    shown = text.certificate_markdown(MADE)
-    assert "| pass | all_reduce |  | 188.5 GB/s | 180 GB/s | 94 % |" in shown
-    assert "| host:esx01 | build | 17867351 |" in shown
-    assert "`ab`" in shown
+    shown = report_in(MADE, "markdown")
+    row = next(line for line in shown.splitlines() if line.startswith("| pass | all"))
+    for words in ("188.5 GB/s", "180 GB/s", "94 %"):
+        assert f"| {words} |" in row
+    assert "| build | 17867351 | host:esx01 |" in shown
+    assert "| attest.yml | ab |" in shown
     assert MADE.digest in shown
 
 
 def test_ctrf_counts_what_did_not_run_as_failed():
-    results = text.ctrf(MADE)["results"]
+    results = json.loads(report_in(MADE, "ctrf"))["results"]
     assert {t["name"]: t["status"] for t in results["tests"]} == {
         "reliability.ha [cluster:gpu-a]": "passed",
         "xid [vm:train-01]": "other",
@@ -72,22 +76,23 @@ def test_ctrf_counts_what_did_not_run_as_failed():
 
 
 def test_junit_is_xml_with_failures_and_errors():
-    root = Xml.fromstring(text.junit(MADE))
+    root = Xml.fromstring(report_in(MADE, "junit"))
     assert [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors")) for s in root] == [
         ("assess", "1", "0", "0"),
         ("health", "1", "0", "1"),
         ("bench nccl", "2", "1", "0"),
         ("megatron", "1", "1", "0"),
     ]
+    assert [s.get("time") for s in root] == ["2.500", "0.000", "0.000", "0.000"]
     assert root.find(".//system-out").text == "vSphere HA is off"
 
 
 @pytest.mark.parametrize("hostile", ["a|b", "<script>", "\x00\x1b[2J", "]]>", "\ud800", "&amp;\n# x"])
 def test_hostile_names_stay_text(hostile):
     made = Certificate("vc", hostile, "t", MADE.issued, (Gate(hostile, (Measurement(hostile, "fail", hostile),)),))
-    assert Xml.fromstring(text.junit(made)).get("name")
-    assert "\x1b" not in text.certificate_text(made, 80) + text.certificate_markdown(made)
-    assert "<script>" not in text.certificate_markdown(made)
+    assert Xml.fromstring(report_in(made, "junit")).get("name")
+    assert "\x1b" not in text.certificate_text(made, 80) + report_in(made, "markdown")
+    assert "<script>" not in report_in(made, "markdown")
 
 
 def test_changes_name_the_tests_to_take_again():

@@ -1,4 +1,4 @@
-"""Files of reports, and what they are of: a saved plan or a certificate from its file, or the record of a run."""
+"""Files of reports, and what they are of: a plan, a certificate or JSON of a command from its file, or a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require
-from vsphere_ai.planning.document import SavedPlan, is_saved, open_saved
+from vsphere_ai.model.printed import COMMANDS, Printed, printed
+from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
 from vsphere_ai.runs.journal import is_named
 
 if TYPE_CHECKING:
@@ -17,30 +18,41 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
 
 
-def report_source(what: str) -> SavedPlan | Journal | Certificate:
-    """Return a saved plan, the record of a run, or a certificate. Asks no vCenter.
+def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
+    """Return a plan, the record of a run, a certificate, or what a command printed as JSON. Asks no vCenter.
 
-    `UsageError` where it is none of these; `Conflict` for a plan that was edited.
+    `UsageError` where it is none of these; `Conflict` for a saved plan that was edited.
     """
     path = Path(what)
     if not path.exists() and is_named(what):
         from vsphere_ai.runs.journal import open_run
 
         return open_run(what)
-    require(path, "plan or certificate")
+    require(path, "file")
     text = path.read_text(encoding="utf-8", errors="replace")
     if is_saved(text):
         return open_saved(text, what)
     from vsphere_ai.health.certificate import opened
 
     try:
-        return opened(json.loads(text))
+        values = json.loads(text)
+        return printed(values, what) or _plan(values) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{what} is neither a saved plan nor a certificate: {error}",
-            "give the name of a run, or a file that `plan -o` or `accept -o` wrote",
+            f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
+            "give the name of a run, a file of `plan -o` or `accept -o`, or what --format json printed",
             rule="usage.report",
         ) from None
+
+
+def _plan(values: object) -> PlanDocument | None:
+    """Return a plan as `plan --format json` prints it; it has no checksum."""
+    is_one = isinstance(values, dict) and {"schema_version", "playbook", "items", "steps"} <= values.keys()
+    return PlanDocument.model_validate(values) if is_one else None
+
+
+def _commands() -> str:
+    return ", ".join(command for command, _ in COMMANDS.values())
 
 
 def save_report(path: Path, text: str) -> None:

@@ -54,15 +54,16 @@ _options = gathering(
 @variable_run_options
 @_options
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
-@format_option("text", "json", "markdown", "ctrf", "junit")
+@format_option("text", "json", "html", "markdown", "ctrf", "junit")
 def command(request: AcceptRequest, verify: bool, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
     Exits 0 when every gate passed or only warns, 1 when one did not; with --verify 2 when facts have changed.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.certificate_text import certificate_in, changes_text
+    from vsphere_ai.report.certificate_text import certificate_json, certificate_text, changes_text
     from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.report_in import report_in
 
     if verify:
         state = app.verify_certificate(request, show_event)
@@ -75,5 +76,10 @@ def command(request: AcceptRequest, verify: bool, form: str) -> int:
         click.echo(shown)
         return state.exit_code
     result = app.accept(request, show_event)
-    click.echo(certificate_in(result.certificate, form, width(), result.kept))
+    if form == "text":
+        click.echo(certificate_text(result.certificate, width(), result.kept))
+    elif form == "json":
+        click.echo(certificate_json(result.certificate))
+    else:
+        click.echo(report_in(result.certificate, form))
     return result.exit_code

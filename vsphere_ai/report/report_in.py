@@ -1,32 +1,75 @@
-"""Report of a plan, a run or a certificate in one of its forms."""
+"""Report of a plan, a run, a certificate, or what a command printed as JSON, in one of its forms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
-from vsphere_ai.planning.document import SavedPlan, plain
+from vsphere_ai.model.printed import Printed
+from vsphere_ai.planning.document import PlanDocument, plain
+from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
+from vsphere_ai.report.pages.check_page import check_report
+from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
+from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.run_record import run_document
 
 if TYPE_CHECKING:
     from vsphere_ai.report.pages.values import Report
     from vsphere_ai.runs.journal import Journal
 
-FORMS = ("html", "markdown", "junit", "sarif")
+FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
+DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any]], Report]] = {
+    "check": check_report,
+    "trace": trace_report,
+    "capacity": capacity_report,
+}
 
 
-def report_of(source: SavedPlan | Journal | Certificate) -> Report:
-    """Return the report of a saved plan, the record of a run, or a certificate."""
-    if isinstance(source, Certificate):
-        return certificate_report(source)
-    return plan_report(source.as_json()) if isinstance(source, SavedPlan) else run_report(plain(run_document(source)))
+Source = PlanDocument | Certificate | Printed
 
 
-def report_in(source: SavedPlan | Journal | Certificate, form: str) -> str:
-    """Return a report in a form: `html`, `markdown`, `junit` or `sarif`."""
-    written: str = getattr(import_module(f"vsphere_ai.report.pages.{form}"), form)(report_of(source))
+def report_of(source: Source | Journal) -> Report:
+    """Return the report of a plan, the record of a run, a certificate, or what a command printed as JSON.
+
+    `UsageError` where such a document lacks something, or holds something else than its command prints.
+    """
+    match source:
+        case Certificate():
+            return certificate_report(source)
+        case PlanDocument():
+            return plan_report(source.as_json())
+        case Printed():
+            try:
+                return DOCUMENTS[source.name](source.values)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+                why = f"{type(error).__name__} {error}"
+                raise UsageError(
+                    f"{source.file} is not what `{source.command} --format json` prints: {why}",
+                    "write it again with this version",
+                    rule="usage.report",
+                ) from None
+        case _:
+            return run_report(plain(run_document(source)))
+
+
+def report_in(source: Source | Journal, form: str) -> str:
+    """Return a report in one of `FORMS`; `UsageError` where that form is not of such a source."""
+    if form == "gitlab-terraform" and not isinstance(source, PlanDocument):
+        raise UsageError("only a plan has the form gitlab-terraform", "give a saved plan", rule="usage.report")
+    name = form.replace("-", "_")
+    written: str = getattr(import_module(f"vsphere_ai.report.pages.{name}"), name)(report_of(source))
     return written
+
+
+def too_heavy(text: str) -> str:
+    """Return a warning about an HTML page that opens slowly; "" about any other."""
+    size, nodes = weight(text)
+    if size <= MOST_BYTES and nodes <= MOST_NODES:
+        return ""
+    return f"the page has {size / 1e6:.1f} MB and {nodes} elements: browsers may open it slowly"

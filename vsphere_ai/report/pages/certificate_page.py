@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import kept
-from vsphere_ai.report.pages.values import Case, Report, Result, Row, Section
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section
 
 _HEADS = ("status", "test", "parts", "value", "limit", "finding", "measured (UTC)")
 
@@ -22,8 +24,13 @@ def certificate_report(certificate: Certificate) -> Report:
         Section("Gates", heads, rows),
         Section("What did not pass", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
         *(Section(f"Gate {g.name}", _HEADS, tuple(map(_row, g.measurements))) for g in gates),
-        Section("Facts", ("fact", "value", "parts"), tuple((n, v, ", ".join(parts)) for (n, v), parts in same.items())),
-        Section("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items()))),
+        Section(
+            "Facts",
+            ("fact", "value", "parts"),
+            tuple((n, v, ", ".join(parts)) for (n, v), parts in same.items()),
+            folded=True,
+        ),
+        Section("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items())), folded=True),
     )
     facts = (
         ("set", certificate.set),
@@ -46,7 +53,9 @@ def certificate_report(certificate: Certificate) -> Report:
         for reason in ((g.error,) if g.error else ()) + tuple(f"no measurement of {n}" for n in g.missing)
     )
     title = f"Acceptance of {certificate.set}"
-    return Report(title, verdict, certificate.status, facts, sections, cases, results)
+    numbers = (Number(f"{passed} of {len(gates)}", "gates passed", certificate.status),)
+    made = Report(title, verdict, certificate.status, facts, sections, cases, results, numbers)
+    return replace(made, suites=tuple((g.name, g.seconds) for g in gates), ended=certificate.issued.timestamp())
 
 
 def _row(found: Measurement) -> Row:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.state import Target
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
@@ -33,6 +34,36 @@ def gpu_pictures(items: Sequence[Entry]) -> tuple[GpuPicture, ...]:
     return tuple(found)
 
 
+def gpus_now(hosts: Sequence[Entry]) -> tuple[GpuPicture, ...]:
+    """Return the GPUs of `capacity` that are divided by MIG, as pictures of hosts that are alike."""
+    divided = ((_now(host["gpus"]), host["host"]) for host in hosts)
+    found, left = [], MOST
+    for rows, own in grouped((rows, name) for rows, name in divided if rows).items():
+        if len(rows) <= left:
+            found.append(GpuPicture(listed(own), rows, now=True))
+            left -= len(rows)
+    return tuple(found)
+
+
+def _now(gpus: Sequence[Entry]) -> tuple[GpuRow, ...]:
+    alike = grouped((_instances(gpu["instances"]), gpu["pci"]) for gpu in gpus if gpu.get("slices"))
+    return tuple(GpuRow(_called(own), _said(idle), _said(used), (idle, used)) for (idle, used), own in alike.items())
+
+
+def _instances(found: Sequence[Entry]) -> tuple[tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...]]:
+    """Return instances that no VM has, and those in use."""
+    names = {used: [f"{i['profile']}:{i['start']}" for i in found if i["in_use"] is used] for used in (False, True)}
+    return _slices(names[False]), _slices(names[True])
+
+
+def _said(found: Sequence[tuple[int, int, str]]) -> str:
+    return ", ".join(f"{name}:{first}" for first, _, name in found)
+
+
+def _called(gpus: Sequence[str]) -> str:
+    return f"{len(gpus)} GPUs: {', '.join(gpus)}" if gpus[1:] else gpus[0]
+
+
 def _rows(item: Entry) -> tuple[GpuRow, ...]:
     gpus: dict[str, dict[str, tuple[object, object]]] = {}
     for change in item.get("changes", ()):
@@ -40,9 +71,7 @@ def _rows(item: Entry) -> tuple[GpuRow, ...]:
         if name in ("mode", "layout"):
             gpus.setdefault(gpu, {})[name] = (change.get("before"), change.get("after"))
     alike = grouped((_row("", fields), gpu) for gpu, fields in gpus.items())
-    return tuple(
-        replace(row, gpu=f"{len(own)} GPUs: {', '.join(own)}" if own[1:] else own[0]) for row, own in alike.items()
-    )
+    return tuple(replace(row, gpu=_called(own)) for row, own in alike.items())
 
 
 def _row(gpu: str, fields: dict[str, tuple[object, object]]) -> GpuRow:

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 120
 """Rows that a table has; further ones are lines of text, so that a page for 1,000 hosts opens at once."""
+LONG = 40
+"""Rows from which a section is only laid out when it is scrolled to."""
 MOST_BYTES, MOST_NODES = 3_000_000, 10_000
 """Size of a page, and elements in it, up to which it opens at once on an office computer."""
 MARKS = {"fail": "fail", "failed": "fail", "warn": "warn", "unknown": "unknown", "broken": "fail"}
 """Cells that have a colour, and whose."""
+
+SIGNS = {"pass": "✓", "warn": "!", "unknown": "?", "fail": "✗", "": ""}
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_inert,
     )
-    made.globals.update(most=MOST_ROWS, marks=MARKS, gpu=geometry.GPU, time=geometry.TIME)
-    made.filters.update(keyed=keyed, lines=_lines, **geometry.FILTERS)
+    made.globals.update(
+        most=MOST_ROWS,
+        long=LONG, marks=MARKS, signs=SIGNS, gpu=geometry.GPU, time=geometry.TIME, path=geometry.PATH
+    )
+    made.filters.update(keyed=keyed, inert=_text, lines=_lines, **geometry.FILTERS)
     return made
 
 
@@ -145,6 +152,11 @@ def _digest(part: str) -> str:
 def _inert(value: object) -> object:
     """Return a value without characters that hide something; lines made here are kept."""
     return safe(value) if type(value) is str else value
+
+
+def _text(code: str) -> str:
+    """Return lines of text, escaped."""
+    return _lines((line,) for line in code.splitlines())
 
 
 def _lines(rows: Iterable[Row]) -> str:

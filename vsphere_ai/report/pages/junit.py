@@ -12,12 +12,13 @@ from vsphere_ai.report.pages.values import Case, Report
 def junit(report: Report) -> str:
     """Return a report as JUnit XML: fail is a failure, unknown an error, and warn has its message as output."""
     root = Xml.Element("testsuites", name=_printable(report.title))
+    times = dict(report.suites)
     for name, cases in grouped((case.suite, case) for case in report.cases).items():
         suite = Xml.SubElement(root, "testsuite", name=_printable(name))
         suite.set("tests", str(len(cases)))
         suite.set("failures", str(sum(c.status == "fail" for c in cases)))
         suite.set("errors", str(sum(c.status == "unknown" for c in cases)))
-        suite.set("time", f"{sum(c.seconds or 0 for c in cases):.3f}")
+        suite.set("time", f"{times.get(name, sum(c.seconds or 0 for c in cases)):.3f}")
         for case in cases:
             _add(suite, case)
     Xml.indent(root)

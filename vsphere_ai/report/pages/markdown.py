@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vsphere_ai.model.text import safe
 from vsphere_ai.report.layout import cell
 from vsphere_ai.report.pages.values import Report, Section
 
@@ -35,6 +36,9 @@ def markdown(report: Report) -> str:
 def _section(section: Section, most: int) -> list[str]:
     lines = ["", f"## {_cell(section.title)}", ""]
     lines += [_cell(section.note), ""] if section.note else []
+    if section.code:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", section.code)), default=0))
+        lines += [fence, *map(safe, section.code.splitlines()), fence]
     if most:
         lines += [f"| {' | '.join(map(_cell, section.heads))} |", f"|{'---|' * len(section.heads)}"]
     lines += [f"| {' | '.join(map(_cell, row))} |" for row in section.rows[:most]]

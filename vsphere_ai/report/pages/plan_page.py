@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import counted
+from vsphere_ai.model.text import counted, duration
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
-from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text
-from vsphere_ai.report.pages.values import Case, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.host_map import plan_map
+from vsphere_ai.report.pages.matrix import matrix
+from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text, vcenter_facts
+from vsphere_ai.report.pages.timelines import plan_timeline
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
 SINGLE = 120
 """Steps up to which each has a row of its own."""
@@ -29,29 +33,87 @@ def plan_report(plan: Entry) -> Report:
     sections = kept(
         Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "help"), wrong=True),
         impact(plan["impact"]),
+        plan_map(plan.get("placed", ()), plan["impact"]),
+        plan_timeline(plan),
         replace(changed, pictures=gpu_pictures(plan["items"])),
-        Section("Findings", _FINDING, about(findings, _FINDING_KEYS), f"{plan.get('passed', 0)} rules passed."),
+        _findings(findings, plan.get("passed", 0)),
         Section("Answers of vCenter", ("targets", "check", "faults", "warnings", "note"), _answers(plan)),
         Section(
             "Hosts with SSH", ("hosts", "why the login was not tried"), about(plan.get("logins", ()), ("why",), "host")
         ),
         Section("SSH stays stopped", ("hosts",), _stopped(plan)),
-        Section("Steps", _STEP, _steps(steps), f"{counted(len(plan.get('waves', ())), 'wave')} of steps side by side."),
+        Section(
+            "Steps",
+            _STEP,
+            _steps(steps),
+            f"{counted(len(plan.get('waves', ())), 'wave')} of steps side by side.",
+            folded=True,
+        ),
+        _asked(plan),
     )
     verdict = "refused" if refused else ("nothing to do" if not steps else "can be applied")
     status: Status = "fail" if refused else ("warn" if any(f["verdict"] != "pass" for f in findings) else "pass")
-    return Report(f"Plan {plan['playbook']}", f"{verdict}: {words}", status, _facts(plan), sections, *_checked(plan))
+    title = f"Plan {plan['playbook']}"
+    made = Report(title, f"{verdict}: {words}", status, _facts(plan), sections, *_checked(plan), _numbers(plan))
+    return replace(made, targets=_targets(plan))
 
 
-_FINDING_KEYS = ("rule", "verdict", "message", "help", "evidence", "source", "refuses")
-_FINDING = ("targets", "rule", "verdict", "message", "remedy", "evidence", "source", "refuses")
+def _targets(plan: Entry) -> tuple[int, int, int]:
+    """Return how many targets are created, changed and deleted."""
+    created, deleted = ({t["ref"] for t in plan["impact"].get(key, ())} for key in ("created", "destroyed"))
+    changed = {i["target"]["ref"] for i in plan["items"] if i.get("changes") or i.get("recreate")}
+    return len(created), len(changed - created - deleted), len(deleted)
+
+
+def _numbers(plan: Entry) -> tuple[Number, ...]:
+    """Return the figures of a plan: who is disrupted, and for how long."""
+    impact, expected = plan["impact"], plan.get("expected") or {}
+    found = [
+        Number(str(len(impact.get(key, ()))), words, status)
+        for key, words, status in _DISRUPTED
+        if impact.get(key) or key == "reboots"
+    ]
+    about = "about" if expected.get("runs") else "perhaps"
+    if expected.get("window"):
+        found.append(Number(duration(expected["window"]), f"maintenance window, {about}"))
+    if expected.get("seconds"):
+        found.append(Number(duration(expected["seconds"]), f"in all, {about}"))
+    return tuple(found)
+
+
+_DISRUPTED: tuple[tuple[str, str, Status | Literal[""]], ...] = (
+    ("reboots", "hosts reboot", ""),
+    ("power_cycles", "VMs off and on", ""),
+    ("migrations", "VMs moved with vGPUs", ""),
+    ("created", "VMs created", ""),
+    ("destroyed", "VMs destroyed", "fail"),
+)
+
+
+def _findings(findings: list[Entry], passed: int) -> Section:
+    """Return what did not pass, as a matrix and as a table."""
+    drawn = matrix(findings)
+    note = f"{passed} rules passed."
+    return Section("Findings", FINDING, about(findings, FINDING_KEYS), note, (drawn,) if drawn else ())
+
+
+def _asked(plan: Entry) -> Section:
+    """Return where the playbook asks for what the plan does."""
+    named = {i["target"]["ref"]: target(i["target"]) for i in plan["items"]}
+    rows = tuple(
+        (f"{a['file']}:{a['line']}:{a['column']}", a["kind"], names(t for r in a["targets"] if (t := named.get(r))))
+        for a in plan.get("asked", ())
+    )
+    return Section("Lines of the playbook", ("line", "kind", "targets"), rows, folded=True)
+
+
+FINDING_KEYS = ("rule", "verdict", "message", "help", "evidence", "source", "refuses")
+FINDING = ("targets", "rule", "verdict", "message", "remedy", "evidence", "source", "refuses")
 
 
 def _facts(plan: Entry) -> tuple[tuple[str, str], ...]:
-    vcenter = plan["vcenter"]
     rows = (
-        ("vCenter", f"{vcenter['name']} {vcenter['version']}, build {vcenter['build']}"),
-        ("instance", vcenter.get("instance", "")),
+        *vcenter_facts(plan),
         ("playbook", plan["playbook"]),
         ("scope", text(plan.get("scope"))),
         ("digest", plan.get("digest", "")),
@@ -92,21 +154,52 @@ def _target(step: Entry) -> Target:
     return Target(value["kind"], value["name"], value["ref"])
 
 
+def places_of(plan: Entry) -> Callable[[Entry], tuple[str, int, int]]:
+    """Return what finds file, line and column of a problem or finding: where the playbook asks for it.
+
+    That is the place of the kind that its rule is named after, else the first place of its target, else the playbook.
+    """
+    kinds: dict[tuple[str, str], tuple[str, int, int]] = {}
+    first: dict[str, tuple[str, int, int]] = {}
+    for each in plan.get("asked", ()):
+        place = each["file"], each["line"], each["column"]
+        for ref in each["targets"]:
+            kinds[ref, each["kind"]] = place
+            first[ref] = min(first.get(ref, place), place)
+
+    def place_of(entry: Entry) -> tuple[str, int, int]:
+        ref = entry["target"]["ref"] if entry.get("target") else ""
+        kind = entry["rule"].partition(".")[0].replace("-", "_")
+        return kinds.get((ref, kind)) or first.get(ref) or (plan["playbook"], 0, 0)
+
+    return place_of
+
+
 def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
-    cases, results = [], []
+    cases, results, places = [], [], places_of(plan)
     for problem in plan["problems"]:
-        name, rule, file = problem["target"]["name"], problem["rule"], plan["playbook"]
+        name, rule = problem["target"]["name"], problem["rule"]
         said = f"{problem['message']} {problem.get('help', '')}".strip()
         cases.append(Case("problems", f"{rule} [{name}]", "fail", said))
-        results.append(Result(rule, "fail", f"{name}: {said}", (name,), file))
-    for finding in plan.get("findings", ()):
-        on, status = text(finding["target"]), VERDICTS[finding["verdict"]]
-        said = f"{finding['message']} {finding['help']}".strip()
-        cases.append(Case("findings", f"{finding['rule']} [{on}]", status, said))
-        where = f"{on}: " if on else ""
-        results.append(Result(finding["rule"], status, f"{where}{said}", (on,) if on else (), plan["playbook"]))
+        results.append(Result(rule, "fail", f"{name}: {said}", (name,), *places(problem)))
+    more = checked_findings(plan.get("findings", ()), places)
     steps = [
         Case("steps", f"{s['id']} {s['target']['name']}: {s.get('summary', '')}", "pass", "planned")
         for s in plan["steps"]
     ]
-    return (*cases, *steps), tuple(results)
+    return (*cases, *more[0], *steps), (*results, *more[1])
+
+
+def checked_findings(
+    findings: Sequence[Entry], places: Callable[[Entry], tuple[str, int, int]]
+) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
+    """Return findings as test cases, and those that did not pass as results; `places` finds file, line and column."""
+    cases, results = [], []
+    for finding in findings:
+        on, status = text(finding["target"]), VERDICTS[finding["verdict"]]
+        said = f"{finding['message']} {finding['help']}".strip()
+        cases.append(Case("findings", f"{finding['rule']} [{on}]", status, said))
+        if status != "pass":
+            where = f"{on}: " if on else ""
+            results.append(Result(finding["rule"], status, f"{where}{said}", (on,) if on else (), *places(finding)))
+    return tuple(cases), tuple(results)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from vsphere_ai.model.text import counted, duration
 from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
+from vsphere_ai.report.pages.host_map import plan_map
 from vsphere_ai.report.pages.tables import Entry, changes, impact, kept, text
-from vsphere_ai.report.pages.values import Bar, Case, Report, Result, Row, Section, Status, Timeline
+from vsphere_ai.report.pages.timelines import at, run_timeline, status_of, took
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 from vsphere_ai.runs.history import OVER
 
-BARS = 100
-"""Targets that the timeline has."""
-STATES: Mapping[str, Status] = {"done": "pass", "skipped": "warn", "begun": "unknown"}
-"""How steps ended; every other state is a failure."""
 _FACTS = ("run", "state", "what", "vcenter", "user", "started", "ended", "exit_code", "signal", "lock", "process")
 _MORE = ("attempts", "operation", "scope", "resume_command", "closed", "journal", "vsphere_ai")
 NAMES = {
@@ -32,7 +28,7 @@ _PENDING = ("name", "kind", "detail", "opened (UTC)", "sent (UTC)", "closed (UTC
 def run_report(run: Entry) -> Report:
     """Return the report of a run, given as the JSON values of its record."""
     steps, left, pending = run["steps"], run["not_begun"], run["pending_actions"]
-    failed = [s for s in steps if _status(s) == "fail"]
+    failed = [s for s in steps if status_of(s) == "fail"]
     approved = run["approved"]
     over = run["state"] in OVER
     keys = [k for k in (*_FACTS, *_MORE) if run.get(k) is not None and not (over and k == "resume_command")]
@@ -41,15 +37,21 @@ def run_report(run: Entry) -> Report:
         Section("Failed steps", _STEP, tuple(map(_row, failed)), wrong=True),
         Section("Left open", ("what",), tuple((text(each),) for each in run["open"]), wrong=True),
         Section("Still pending", _PENDING, tuple(_pending(p) for p in pending if not p["closed"]), wrong=True),
-        _targets(steps),
+        run_timeline(run),
         impact(approved.get("impact", {})),
         replace(
             changes(approved.get("items", ())),
             title="Approved changes",
             pictures=gpu_pictures(approved.get("items", ())),
         ),
-        Section("Steps", _STEP, tuple(map(_row, steps))),
-        Section("Pending actions that are closed", _PENDING, tuple(_pending(p) for p in pending if p["closed"])),
+        plan_map(approved.get("placed", ()), approved.get("impact", {})),
+        Section("Steps", _STEP, tuple(map(_row, steps)), folded=True),
+        Section(
+            "Pending actions that are closed",
+            _PENDING,
+            tuple(_pending(p) for p in pending if p["closed"]),
+            folded=True,
+        ),
         Section(
             "Steps not begun", ("step", "target", "summary"), tuple((s["id"], s["target"], s["summary"]) for s in left)
         ),
@@ -58,12 +60,28 @@ def run_report(run: Entry) -> Report:
     words = f"{done} of {counted(len(steps) + len(left), 'step')} done, {len(failed)} failed"
     bad = bool(failed or run["open"]) or run["state"] == "failed"
     status: Status = "fail" if bad else ("pass" if run["state"] == "finished" else "warn")
-    cases = [Case("steps", _name(s), _status(s), s["error"] or s["state"], _took(s)) for s in steps]
+    cases = [Case("steps", _name(s), status_of(s), s["error"] or s["state"], took(s)) for s in steps]
     cases += [Case("steps", f"{s['id']} {s['target']}: {s['summary']}", "unknown", "not begun") for s in left]
     results = tuple(
         Result("run.step", "fail", f"{_name(s)}: {s['error'] or s['state']}", (s["target"],)) for s in failed
     )
-    return Report(f"Run {run['run']}", f"{run['state']}: {words}", status, facts, sections, tuple(cases), results)
+    title, verdict = f"Run {run['run']}", f"{run['state']}: {words}"
+    return Report(title, verdict, status, facts, sections, tuple(cases), results, _numbers(run, done, len(failed)))
+
+
+def _numbers(run: Entry, done: int, failed: int) -> tuple[Number, ...]:
+    """Return the figures of a run: steps, and the time that it took beside the one that was expected."""
+    steps = run["steps"]
+    total = len(steps) + len(run["not_begun"])
+    found = [Number(f"{done} of {total}", "steps done"), Number(str(failed), "failed", "fail" if failed else "")]
+    if run["open"]:
+        found.append(Number(str(len(run["open"])), "left open", "fail"))
+    if steps:
+        whole = max(at(s["ended"] or s["began"]) for s in steps) - min(at(s["began"]) for s in steps)
+        expected = (run["approved"].get("expected") or {}).get("seconds")
+        beside = f"taken, {duration(expected)} expected" if expected else "taken"
+        found.append(Number(duration(whole), beside))
+    return tuple(found)
 
 
 def _moment(moment: str | None) -> str:
@@ -76,47 +94,13 @@ def _pending(each: Entry) -> Row:
     return each["name"], each["kind"], text(each["detail"]), *times, each["ref"]
 
 
-def _status(step: Entry) -> Status:
-    return STATES.get(step["state"], "fail")
-
-
 def _name(step: Entry) -> str:
     return f"{step['id']} {step['target']}: {step['summary']} (attempt {step['attempt']})"
 
 
-def _took(step: Entry) -> float | None:
-    return _at(step["ended"]) - _at(step["began"]) if step["ended"] else None
-
-
-def _at(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
-
-
 def _row(step: Entry) -> Row:
-    took = _took(step)
-    end = "" if took is None else (duration(took) if took >= 1 else f"{took:.1f}s")
+    long = took(step)
+    end = "" if long is None else (duration(long) if long >= 1 else f"{long:.1f}s")
     state = "began, its end is not known" if step["state"] == "begun" else step["state"]
     head = (step["id"], step["target"], step["summary"], state, _moment(step["began"]), end)
     return (*head, str(step["attempt"]), text(step["error"]), text(step["task"]))
-
-
-def _targets(steps: Sequence[Entry]) -> Section:
-    """Return when something was done on each target, drawn and as a table."""
-    by: dict[str, list[Entry]] = {}
-    for step in steps:
-        by.setdefault(step["target"], []).append(step)
-    if not steps:
-        return Section("Timeline", (), ())
-    start = min(_at(s["began"]) for s in steps)
-    stop = max(_at(s["ended"] or s["began"]) for s in steps)
-    rows, bars = [], []
-    for name, own in by.items():
-        first, last = _at(own[0]["began"]) - start, max(_at(s["ended"] or s["began"]) for s in own) - start
-        busy = sum(_took(s) or 0 for s in own)
-        failed = sum(_status(s) == "fail" for s in own)
-        rows.append((name, duration(first), duration(last), duration(busy), str(len(own)), str(failed)))
-        spans = tuple((_status(s), _at(s["began"]) - start, _took(s) or 0.0) for s in own)
-        bars.append(Bar(name, spans))
-    line = Timeline(max(stop - start, 1.0), tuple(bars[:BARS]), max(len(bars) - BARS, 0))
-    heads = ("target", "first step after", "last step ended after", "time in steps", "steps", "failed")
-    return Section("Timeline", heads, tuple(rows), pictures=(line,))

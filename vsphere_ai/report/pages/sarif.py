@@ -40,7 +40,8 @@ def _result(result: Result, rule: int) -> dict[str, object]:
     if result.file:
         place: dict[str, object] = {"artifactLocation": {"uri": quote(PurePath(result.file).as_posix())}}
         if result.line:
-            place["region"] = {"startLine": result.line}
+            column = {"startColumn": result.column} if result.column else {}
+            place["region"] = {"startLine": result.line, **column}
         location["physicalLocation"] = place
     if result.targets:
         location["logicalLocations"] = [{"fullyQualifiedName": safe(name)} for name in result.targets]

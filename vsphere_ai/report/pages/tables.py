@@ -37,6 +37,8 @@ def text(value: object) -> str:
             return ""
         case bool():
             return "yes" if value else "no"
+        case {"path": path, "value": value, **rest} if not rest:
+            return f"{path} = {value}"
         case {"kind": _, "name": name, "ref": _, **rest} if not rest:
             return str(name)
         case Mapping():
@@ -83,7 +85,7 @@ def impact(value: Entry) -> Section:
         batches = [names(t for t in map(target, batch) if t) for batch in roll["batches"]]
         said = f"{roll['at_a_time']} at a time, at most {roll['max_unavailable']} unavailable"
         rows.append((f"are rolled in cluster {roll['cluster']}", str(len(batches)), "; then ".join(batches), said))
-    for key, words, of in (("lost", "lose data on reboot", "host"), ("found", "have before", "host")):
+    for key, words, of in (("lost", "lose data on reboot", "host"), ("found", "are compared after it with", "host")):
         found_rows = about_rest(value.get(key, ()), of)
         rows += [(words, "", on, said) for on, said in found_rows]
     for key, words in (("migrations", "are migrated by the run"), ("agents", "are agent VMs, and left out")):
@@ -97,6 +99,16 @@ def about_rest(entries: Iterable[Entry], of: str) -> tuple[tuple[str, str], ...]
     return tuple((on, said) for on, said in folded(rest))
 
 
+def vcenter_facts(document: Entry) -> tuple[tuple[str, str], ...]:
+    """Return which vCenter a document is of."""
+    vcenter = document["vcenter"]
+    rows = (
+        ("vCenter", f"{vcenter['name']} {vcenter['version']}, build {vcenter['build']}"),
+        ("instance", vcenter.get("instance", "")),
+    )
+    return tuple((name, value) for name, value in rows if value)
+
+
 def kept(*sections: Section) -> tuple[Section, ...]:
     """Return the sections that say something."""
-    return tuple(s for s in sections if s.rows)
+    return tuple(s for s in sections if s.rows or s.code)

@@ -25,10 +25,14 @@ class GpuRow:
 
 @dataclass(frozen=True)
 class GpuPicture:
-    """GPUs of hosts that are all alike: the names of the hosts, and a row per GPU."""
+    """GPUs of hosts that are all alike: the names of the hosts, and a row per GPU.
+
+    `now`: they are drawn as they are, instances without a VM as those before and instances in use as those after.
+    """
 
     hosts: str
     rows: tuple[GpuRow, ...]
+    now: bool = False
     form: ClassVar[str] = "gpus"
 
 
@@ -50,14 +54,74 @@ class Timeline:
     form: ClassVar[str] = "timeline"
 
 
-Picture = GpuPicture | Timeline
+@dataclass(frozen=True)
+class VmCell:
+    """VMs of a host that are alike: their names, how many, their vGPUs before and after, and what happens to them."""
+
+    names: str
+    count: int
+    before: str
+    after: str
+    effect: str = ""
+
+
+@dataclass(frozen=True)
+class HostMap:
+    """Hosts that are alike with their VMs and vGPUs, in rows of (names of hosts, VMs)."""
+
+    rows: tuple[tuple[str, tuple[VmCell, ...]], ...]
+    form: ClassVar[str] = "host_map"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of RDMA paths: its column, its row (in the middle of those that lead to it), and lines of text."""
+
+    column: int
+    row: float
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What joins two parts, by their numbers; `label` names the links that are broken or not known."""
+
+    begin: int
+    end: int
+    status: Status
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths of RDMA traffic in columns from VMs to their peers."""
+
+    columns: Row
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    rows: int
+    more: int = 0
+    form: ClassVar[str] = "paths"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Verdicts by rule (columns) and by targets that are alike (rows); "" where a rule is not about a target."""
+
+    columns: Row
+    rows: tuple[tuple[str, tuple[Status | Literal[""], ...]], ...]
+    more: int = 0
+    form: ClassVar[str] = "matrix"
+
+
+Picture = GpuPicture | Timeline | HostMap | Paths | Matrix
 
 
 @dataclass(frozen=True)
 class Section:
     """A titled table with what is drawn above it. `wrong`: its rows stand against what is reported.
 
-    `folded`: the table is closed at first where the page can fold.
+    `folded`: the table is closed at first where the page can fold. `code` is text of several lines, such as YAML.
     """
 
     title: str
@@ -69,6 +133,7 @@ class Section:
     folded: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
     """Addresses of the pages that cells lead to, by their text; only for the pages of a server."""
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +166,7 @@ class Result:
     targets: tuple[str, ...] = ()
     file: str = ""
     line: int = 0
+    column: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,3 +181,9 @@ class Report:
     cases: tuple[Case, ...] = ()
     results: tuple[Result, ...] = ()
     numbers: tuple[Number, ...] = ()
+    suites: tuple[tuple[str, float], ...] = ()
+    """Suites of cases that took a time of their own, in seconds; every other one takes as long as its cases."""
+    ended: float = 0.0
+    """When the last suite ended, in seconds since 1970."""
+    targets: tuple[int, int, int] = (0, 0, 0)
+    """How many targets a plan creates, changes and deletes."""

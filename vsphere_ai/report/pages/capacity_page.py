@@ -1,0 +1,95 @@
+"""Report of `capacity --format json`: GPUs with their instances, the VMs on them, what fits, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.text import counted
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.gpu_pictures import gpus_now
+from vsphere_ai.report.pages.host_map import Vm, map_section, profiles
+from vsphere_ai.report.pages.tables import Entry, kept, text, vcenter_facts
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+
+_GPU = ("hosts", "GPU", "board", "mode", "running", "free slices", "stranded slices", "room")
+
+
+def capacity_report(capacity: Entry) -> Report:
+    """Return the report of GPUs and what fits on them, given as the JSON values that `capacity` prints."""
+    hosts, verdict = capacity["hosts"], capacity.get("verdict")
+    gpus = [gpu for host in hosts for gpu in host["gpus"]]
+    free = sum(len(gpu.get("free_slices", ())) for gpu in gpus)
+    stranded = sum(len(gpu.get("stranded_slices", ())) for gpu in gpus)
+    running = sum(len(gpu["running"]) for gpu in gpus)
+    sections = kept(
+        *(_verdict(verdict) if verdict else ()),
+        Section("GPUs", _GPU, _gpus(hosts), "", gpus_now(hosts)),
+        map_section({h["host"]: vms for h in hosts if (vms := _vms(h))}, "VMs that run on GPUs."),
+        Section("Moves that make room", ("host", "GPU", "profile", "now", "after", "move"), _moves(hosts), folded=True),
+    )
+    said = f"{counted(len(gpus), 'GPU')} of {counted(len(hosts), 'host')}, {counted(running, 'vGPU')} running"
+    status: Status = "pass"
+    if verdict:
+        said = f"{'every VM fits' if verdict['fits'] else 'not every VM fits'}; {said}"
+        status = "pass" if verdict["fits"] and not verdict["problems"] else "fail"
+    numbers = (
+        Number(str(len(gpus)), "GPUs"),
+        Number(str(running), "vGPUs running"),
+        Number(str(free), "memory slices free"),
+        Number(str(stranded), "stranded", "warn" if stranded else ""),
+    )
+    problems = verdict["problems"] if verdict else ()
+    cases = tuple(Case("capacity", f"{p['rule']} [{p['target']}]", "fail", p["message"]) for p in problems)
+    results = tuple(Result(p["rule"], "fail", f"{p['target']}: {p['message']}", (p["target"],)) for p in problems)
+    return Report("Capacity of GPUs", said, status, vcenter_facts(capacity), sections, cases, results, numbers)
+
+
+def _verdict(verdict: Entry) -> tuple[Section, ...]:
+    heads = ("target", "rule", "message", "remedy")
+    problems = tuple((p["target"], p["rule"], p["message"], p["help"]) for p in verdict["problems"])
+    said = [
+        ("explanation", text(verdict.get("explanation"))),
+        ("VMs that find no room", text(verdict.get("left_over"))),
+    ]
+    said += [("room left", text(verdict.get("room"))), ("warnings", text(verdict.get("warnings")))]
+    said.append(("spare hosts", text(verdict["spare_hosts"])))
+    order = tuple(
+        (str(n), p["vm"], p["host"], p["registered_on"], ", ".join(f"{g['profile']} on {g['gpu']}" for g in p["vgpus"]))
+        for n, p in enumerate(verdict.get("power_on_order", ()), 1)
+    )
+    places = ("order", "VM", "host", "registered on", "vGPUs")
+    return (
+        Section("Problems", heads, problems, wrong=True),
+        Section("Verdict", ("what", "value"), tuple((k, v) for k, v in said if v and v != "0")),
+        Section("Order in which VMs power on", places, order, folded=True),
+    )
+
+
+def _gpus(hosts: Sequence[Entry]) -> tuple[Row, ...]:
+    same = grouped((_gpu(gpu), (host["host"], gpu["pci"])) for host in hosts for gpu in host["gpus"])
+    return tuple(
+        (listed(dict.fromkeys(h for h, _ in own)), text(list(dict.fromkeys(p for _, p in own))), *row)
+        for row, own in same.items()
+    )
+
+
+def _gpu(gpu: Entry) -> Row:
+    running = profiles(each["profile"] for each in gpu["running"])
+    slices = (text(gpu.get(key)) for key in ("free_slices", "stranded_slices"))
+    room = ", ".join(f"{n} × {name}" for name, n in gpu["room"].items() if n)
+    return gpu["title"], gpu["mode"], running, *slices, room
+
+
+def _vms(host: Entry) -> list[Vm]:
+    own = grouped((each["vm"], each["profile"]) for gpu in host["gpus"] for each in gpu["running"])
+    return [Vm(name, profiles(found), profiles(found)) for name, found in own.items()]
+
+
+def _moves(hosts: Sequence[Entry]) -> tuple[Row, ...]:
+    return tuple(
+        (host["host"], gpu["pci"], m["profile"], str(m["now"]), str(m["after"]), text(m["move_for_one_more"]))
+        for host in hosts
+        for gpu in host["gpus"]
+        for m in gpu.get("defragment", ())
+    )

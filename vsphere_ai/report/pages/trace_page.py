@@ -1,0 +1,80 @@
+"""Report of `rdma trace --format json`: the paths as a graph, every broken link with its fix, and the pairs of VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.text import counted
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.path_graph import USES, VERDICTS, path_graph
+from vsphere_ai.report.pages.tables import Entry, kept, vcenter_facts
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+
+_LINK = ("VMs", "link", "state", "seen", "remedy", "fix", "rule")
+_WHOLE: tuple[Row, ...] = (("all", "", "ok", "every link is whole", "", "", ""),)
+
+
+def trace_report(trace: Entry) -> Report:
+    """Return the report of RDMA paths, given as the JSON values that `rdma trace` prints."""
+    traces, pairs = trace["traces"], trace["pairs"]
+    drawn = path_graph(traces, pairs)
+    bad = _links(traces, ("broken", "unknown", "note"))
+    broken = sum(any(h["verdict"] == "broken" for h in t["links"]) for t in traces)
+    whole = sum(t["whole"] for t in traces)
+    unknown = len(traces) - broken - whole
+    status: Status = "fail" if broken else "unknown" if unknown else "pass"
+    sections = kept(
+        Section("Paths", _LINK, bad or _WHOLE, "", (drawn,) if drawn else ()),
+        Section("Between VMs", ("use", "pairs", "why", "VMs", "because of"), _pairs(pairs)),
+        Section("Playbook of the fixes", (), (), code=trace["playbook"].rstrip()),
+        Section("Not changed", ("what",), tuple((text,) for text in trace.get("unchanged", ()))),
+        Section("Links that are whole", _LINK, _links(traces, ("ok",)), folded=True),
+    )
+    counts: tuple[tuple[str, int, Status], ...] = (
+        ("whole", whole, "pass"),
+        ("broken", broken, "fail"),
+        ("not known", unknown, "unknown"),
+    )
+    numbers = tuple(Number(str(n), words, s) for words, n, s in counts if n)
+    verdict = f"{counted(len(traces), 'path')}: " + ", ".join(f"{n} {words}" for words, n, _ in counts if n)
+    found = _checked(traces)
+    return Report("RDMA paths", verdict, status, vcenter_facts(trace), sections, *found, numbers)
+
+
+def _links(traces: Sequence[Entry], verdicts: Sequence[str]) -> tuple[Row, ...]:
+    same = grouped((_link(h), t["vm"]) for t in traces for h in t["links"] if h["verdict"] in verdicts)
+    return tuple((listed(vms), *row) for row, vms in same.items())
+
+
+def _link(link: Entry) -> Row:
+    fix = link.get("fix")
+    said = f"in a play for {fix['target']}: {fix['line']}" if fix else ""
+    return link["name"], link["verdict"], link["seen"], link["help"], said, link["rule"]
+
+
+def _pairs(pairs: Sequence[Entry]) -> tuple[Row, ...]:
+    """Return what pairs use, those with the same causes in one row."""
+    same = grouped(((p["use"], _why(p), tuple(dict.fromkeys(c["link"] for c in p["causes"]))), p) for p in pairs)
+    rows = []
+    for (use, why, links), own in same.items():
+        vms = listed(dict.fromkeys(vm for p in own for vm in p["vms"]))
+        owners = listed(dict.fromkeys(c["target"] for p in own for c in p["causes"]))
+        rows.append((USES[use], str(len(own)), why, vms, f"{', '.join(links)}: {owners}" if links else ""))
+    return tuple(rows)
+
+
+def _why(pair: Entry) -> str:
+    return "on the host of both" if pair["use"] == "memory-copy" else str(pair["why"])
+
+
+def _checked(traces: Sequence[Entry]) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
+    cases, results = [], []
+    for trace in traces:
+        for link in trace["links"]:
+            status, said = VERDICTS[link["verdict"]], f"{link['seen']} {link['help']}".strip()
+            cases.append(Case(trace["vm"], link["name"], status, said))
+            if status != "pass":
+                message = f"{trace['vm']}: {link['name']}: {said}"
+                results.append(Result(link["rule"] or "vm.rdma-path", status, message, (trace["vm"],)))
+    return tuple(cases), tuple(results)
