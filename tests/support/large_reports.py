@@ -10,8 +10,15 @@ ABOUT = {"name": "vCenter", "version": "7.0.2", "build": "17694817", "api": "7.0
 PROFILE, LARGER = "grid_a100-20c", "grid_a100-3-20c"
 GPUS = ("0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0", "0000:af:00.0")
 PER_HOST = 8
-STEPS = (("power-off", 90), ("enter maintenance mode", 60), ("MIG enabled on every GPU", 5), ("reboot", 600),
-         ("wait until nvidia-smi answers", 120), ("leave maintenance mode", 15), ("power on", 20))  # fmt: skip
+STEPS = (
+    ("power-off", 90),
+    ("enter maintenance mode", 60),
+    ("MIG enabled on every GPU", 5),
+    ("reboot", 600),
+    ("wait until nvidia-smi answers", 120),
+    ("leave maintenance mode", 15),
+    ("power on", 20),
+)
 
 
 def host(number: int) -> dict[str, str]:
@@ -30,10 +37,14 @@ def plan(hosts: int, vms: int) -> dict[str, Any]:
         {"target": h, "kind": "mig", "changes": _mig(n), "notes": ["lost at reboot"]} for n, h in enumerate(all_hosts)
     ]
     items += [
-        {"target": v, "kind": "vgpu", "notes": [], "changes": [
-            {"field": "profiles", "sign": "~", "before": [PROFILE], "after": [LARGER]}]}
+        {
+            "target": v,
+            "kind": "vgpu",
+            "notes": [],
+            "changes": [{"field": "profiles", "sign": "~", "before": [PROFILE], "after": [LARGER]}],
+        }
         for v in all_vms
-    ]  # fmt: skip
+    ]
     steps, times = _steps(all_hosts)
     placed = [
         {"host": h, "vms": [{"vm": v, "vgpus": [PROFILE], "planned": [LARGER]} for v in all_vms[n::hosts]]}
@@ -47,22 +58,31 @@ def plan(hosts: int, vms: int) -> dict[str, Any]:
         "playbook": "playbooks/farm.yml",
         "items": items,
         "problems": [],
-        "findings": findings(all_hosts, all_vms)[::7],
+        "findings": [f for f in findings(all_hosts, all_vms) if f["verdict"] != "pass"],
         "passed": 129,
         "steps": steps,
         "waves": [],
         "impact": {"reboots": all_hosts, "maintenance": all_hosts, "power_cycles": all_vms},
         "placed": placed,
-        "asked": [{"kind": "mig", "file": "playbooks/farm.yml", "line": 12, "column": 3,
-                   "targets": [h["ref"] for h in all_hosts]}],
+        "asked": [
+            {
+                "kind": "mig",
+                "file": "playbooks/farm.yml",
+                "line": 12,
+                "column": 3,
+                "targets": [h["ref"] for h in all_hosts],
+            }
+        ],
         "expected": {"seconds": seconds, "window": seconds, "host": 910, "runs": 3, "guessed": False, "steps": times},
-    }  # fmt: skip
+    }
 
 
 def _mig(number: int) -> list[dict[str, Any]]:
     after = (["3g.20gb:4", "3g.20gb:0"], ["7g.40gb:0"], ["2g.10gb:0", "2g.10gb:2", "2g.10gb:4", "1g.5gb:6"])[number % 3]
-    return [{"field": f"{pci} layout", "sign": "~", "before": ["7g.40gb:0"] if number % 2 else [], "after": after}
-            for pci in GPUS]  # fmt: skip
+    return [
+        {"field": f"{pci} layout", "sign": "~", "before": ["7g.40gb:0"] if number % 2 else [], "after": after}
+        for pci in GPUS
+    ]
 
 
 def _steps(targets: list[dict[str, str]]) -> tuple[list[dict[str, Any]], dict[str, tuple[float, float]]]:
@@ -90,8 +110,18 @@ def findings(hosts: list[dict[str, str]], vms: list[dict[str, str]]) -> list[dic
             verdict = ("fail", "unknown", "warn")[m % 3] if (n + m) % 23 == 0 else "pass"
             message = f"{target['name']}: {rule} is {verdict}" if verdict != "pass" else f"{rule} is as it should be"
             evidence = [{"path": "config.product.build", "value": str(n)}]
-            found.append({"target": target, "rule": rule, "verdict": verdict, "message": message, "evidence": evidence,
-                          "source": "VMware KB 1", "help": "", "refuses": verdict == "fail"})  # fmt: skip
+            found.append(
+                {
+                    "target": target,
+                    "rule": rule,
+                    "verdict": verdict,
+                    "message": message,
+                    "evidence": evidence,
+                    "source": "VMware KB 1",
+                    "help": "",
+                    "refuses": verdict == "fail",
+                }
+            )
     return found
 
 
@@ -102,17 +132,26 @@ def check(hosts: int, vms: int) -> dict[str, Any]:
 
 
 def run(hosts: int, vms: int) -> dict[str, Any]:
-    """Return the record of a run of `plan`, a little slower than expected; one host of 50 failed, the last is not done."""
+    """Return the record of a run of `plan`, a little slower than expected; one host of 50 failed."""
     of = plan(hosts, vms)
     steps = []
     for n, step in enumerate(of["steps"][:-3]):
         begin, end = (1_795_500_000 + t * 1.1 for t in of["expected"]["steps"][step["id"]])
         failed = n % 350 == 3
         steps.append(
-            {"id": step["id"], "target": step["target"]["name"], "ref": step["target"]["ref"], "summary": step["summary"],
-             "state": "failed" if failed else "done", "error": "the host is not back" if failed else None,
-             "attempt": 1, "task": f"Task:task-{n}", "began": _moment(begin), "ended": _moment(end)}
-        )  # fmt: skip
+            {
+                "id": step["id"],
+                "target": step["target"]["name"],
+                "ref": step["target"]["ref"],
+                "summary": step["summary"],
+                "state": "failed" if failed else "done",
+                "error": "the host is not back" if failed else None,
+                "attempt": 1,
+                "task": f"Task:task-{n}",
+                "began": _moment(begin),
+                "ended": _moment(end),
+            }
+        )
     left = [{"id": s["id"], "target": s["target"]["name"], "summary": s["summary"]} for s in of["steps"][-3:]]
     return {
         "run": "20261124-020000-abcd",
@@ -134,8 +173,18 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-_LINKS = ("VM adapter", "virtual hardware", "guest memory", "port group", "distributed switch", "PVRDMA vmknic", "firewall",
-          "physical NIC of that uplink", "RDMA device of that NIC", "MTU")  # fmt: skip
+_LINKS = (
+    "VM adapter",
+    "virtual hardware",
+    "guest memory",
+    "port group",
+    "distributed switch",
+    "PVRDMA vmknic",
+    "firewall",
+    "physical NIC of that uplink",
+    "RDMA device of that NIC",
+    "MTU",
+)
 _BROKEN = {1: "PVRDMA vmknic", 2: "physical NIC of that uplink", 3: "MTU"}
 
 
@@ -144,22 +193,48 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
     traces, pairs = [], []
     for n in range(vms):
         on, bad = host(n % hosts + 1)["name"], _BROKEN.get(n % 16, "")
-        seen = {"port group": "dvpg-rdma", "distributed switch": "dvs-rdma", "PVRDMA vmknic": "vmk2",
-                "physical NIC of that uplink": "Uplink 1 -> vmnic4", "RDMA device of that NIC": "vmnic4 -> vmrdma0"}  # fmt: skip
+        seen = {
+            "port group": "dvpg-rdma",
+            "distributed switch": "dvs-rdma",
+            "PVRDMA vmknic": "vmk2",
+            "physical NIC of that uplink": "Uplink 1 -> vmnic4",
+            "RDMA device of that NIC": "vmnic4 -> vmrdma0",
+        }
         links = [
-            {"name": name, "verdict": "broken" if name == bad else "unknown" if name == "firewall" and n % 16 == 5 else "ok",
-             "seen": "Net.PVRDMAVmknic is not set" if name == bad else seen.get(name, "as it should be"), "part": "path",
-             "rule": "vm.rdma-path" if name == bad else "", "help": "",
-             "fix": {"target": on, "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"} if name == bad else None}
+            {
+                "name": name,
+                "verdict": "broken" if name == bad else "unknown" if name == "firewall" and n % 16 == 5 else "ok",
+                "seen": "Net.PVRDMAVmknic is not set" if name == bad else seen.get(name, "as it should be"),
+                "part": "path",
+                "rule": "vm.rdma-path" if name == bad else "",
+                "help": "",
+                "fix": {"target": on, "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"} if name == bad else None,
+            }
             for name in _LINKS
-        ]  # fmt: skip
-        traces.append({"vm": vm(n)["name"], "host": on, "adapter": "Network adapter 2", "port_group": "dvpg-rdma",
-                       "protocol": "rocev2", "rdma_mtu": 4096, "whole": not bad and n % 16 != 5, "links": links})  # fmt: skip
+        ]
+        traces.append(
+            {
+                "vm": vm(n)["name"],
+                "host": on,
+                "adapter": "Network adapter 2",
+                "port_group": "dvpg-rdma",
+                "protocol": "rocev2",
+                "rdma_mtu": 4096,
+                "whole": not bad and n % 16 != 5,
+                "links": links,
+            }
+        )
     for n in range(1, vms):
         bad = _BROKEN.get(n % 16, "")
         causes = [{"target": vm(n)["name"], "link": bad, "seen": "not set"}] if bad else []
-        pairs.append({"vms": [vm(0)["name"], vm(n)["name"]], "use": "none" if bad else "roce",
-                      "why": "no RDMA" if bad else "RoCE, RDMA MTU 4096", "causes": causes})  # fmt: skip
+        pairs.append(
+            {
+                "vms": [vm(0)["name"], vm(n)["name"]],
+                "use": "none" if bad else "roce",
+                "why": "no RDMA" if bad else "RoCE, RDMA MTU 4096",
+                "causes": causes,
+            }
+        )
     playbook = "- hosts: esx0001.lab.local\n  vmkernel: {dvpg-rdma: {pvrdma: true}}\n"
     return {
         "schema_version": 1,
@@ -184,8 +259,21 @@ def capacity(hosts: int, vms: int) -> dict[str, Any]:
                 {"profile": "3g.20gb", "start": 4, "in_use": used},
                 {"profile": "2g.10gb", "start": 0, "in_use": False},
             ]
-            gpus.append({"pci": pci, "board": "a100-40gb", "title": "NVIDIA A100 40GB", "mode": "mig", "sizes": "equal",
-                         "running": running, "room": {LARGER: 0, "grid_a100-1-5c": 2}, "slices": 8, "instances": instances,
-                         "free_slices": [2, 3], "stranded_slices": [3] if n % 5 == 0 else [], "defragment": []})  # fmt: skip
+            gpus.append(
+                {
+                    "pci": pci,
+                    "board": "a100-40gb",
+                    "title": "NVIDIA A100 40GB",
+                    "mode": "mig",
+                    "sizes": "equal",
+                    "running": running,
+                    "room": {LARGER: 0, "grid_a100-1-5c": 2},
+                    "slices": 8,
+                    "instances": instances,
+                    "free_slices": [2, 3],
+                    "stranded_slices": [3] if n % 5 == 0 else [],
+                    "defragment": [],
+                }
+            )
         found.append({"host": host(n)["name"], "gpus": gpus})
     return {"schema_version": 1, "vcenter": ABOUT, "hosts": found}

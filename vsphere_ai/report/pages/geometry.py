@@ -129,16 +129,10 @@ def path_edges(paths: Paths) -> Iterator[tuple[float, float, float, float, Edge]
 
 def path_labels(paths: Paths) -> Iterator[tuple[float, float, str, str]]:
     """Yield what is broken or not known above the part that the line leads to."""
-    said: dict[int, dict[str, str]] = {}
-    for edge in paths.edges:
-        if edge.label and edge.status in ("fail", "unknown"):
-            said.setdefault(edge.end, {})[edge.label] = edge.status
-    for number, labels in said.items():
-        node = paths.nodes[number]
-        words = "; ".join(f"{'✗' if status == 'fail' else '?'} {label}" for label, status in labels.items())
-        status = "fail" if "fail" in labels.values() else "unknown"
-        short = words if len(words) <= 28 else f"{words[:27]}…"
-        yield node.column * PATH.step + PATH.box / 2 - 10, _top(node) - 5, short, status
+    for edge in {edge.end: edge for edge in paths.edges if edge.label}.values():
+        node = paths.nodes[edge.end]
+        words = f"{'✗' if edge.status == 'fail' else '?'} {edge.label}"
+        yield node.column * PATH.step, _top(node) - 5, words if len(words) <= 28 else f"{words[:27]}…", edge.status
 
 
 def _top(node: Node) -> float:

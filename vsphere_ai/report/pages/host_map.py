@@ -11,7 +11,7 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import Entry
 from vsphere_ai.report.pages.values import HostMap, Row, Section, VmCell
 
-SINGLE_VMS = 320
+SINGLE_VMS = 64
 """VMs up to which each has a cell of its own."""
 SINGLE_HOSTS = 100
 """Hosts up to which each has a row of its own."""

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,10 +129,9 @@ def _environment() -> Environment:
         finalize=_inert,
     )
     made.globals.update(
-        most=MOST_ROWS,
-        long=LONG, marks=MARKS, signs=SIGNS, gpu=geometry.GPU, time=geometry.TIME, path=geometry.PATH
+        most=MOST_ROWS, long=LONG, marks=MARKS, signs=SIGNS, gpu=geometry.GPU, time=geometry.TIME, path=geometry.PATH
     )
-    made.filters.update(keyed=keyed, inert=_text, lines=_lines, **geometry.FILTERS)
+    made.filters.update(keyed=keyed, shown=_shown, inert=_text, lines=_lines, **geometry.FILTERS)
     return made
 
 
@@ -152,6 +151,15 @@ def _digest(part: str) -> str:
 def _inert(value: object) -> object:
     """Return a value without characters that hide something; lines made here are kept."""
     return safe(value) if type(value) is str else value
+
+
+def _shown(section: Section) -> Section:
+    """Return a section without columns that no row says anything in."""
+    keep = [n for n in range(len(section.heads)) if any(row[n] for row in section.rows)]
+    if len(keep) == len(section.heads):
+        return section
+    rows = tuple(tuple(row[n] for n in keep) for row in section.rows)
+    return replace(section, heads=tuple(section.heads[n] for n in keep), rows=rows)
 
 
 def _text(code: str) -> str:

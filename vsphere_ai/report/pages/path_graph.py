@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from vsphere_ai.model.name_ranges import listed
@@ -35,6 +36,8 @@ MOST_ROWS = 40
 SHORT = 19
 """Characters of names that a part of a path has room for."""
 Labels = tuple[tuple[str, ...], ...]
+_Key = tuple[int, tuple[str, ...], tuple[Status, str]]
+"""A part: its column, its lines, and the verdict of what leads to it with the links to blame."""
 
 
 class _Path(NamedTuple):
@@ -51,24 +54,25 @@ def path_graph(traces: Sequence[Entry], pairs: Sequence[Entry]) -> Paths | None:
     if not alike:
         return None
     worst = sorted(alike.items(), key=lambda each: -max(ORDER.index(status) for status, _ in each[0].links))
-    at: dict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
-    chains: list[list[tuple[int, tuple[str, ...]]]] = []
+    at: dict[_Key, list[int]] = defaultdict(list)
+    chains: list[list[_Key]] = []
     for row, (path, own) in enumerate(worst[:MOST_ROWS]):
         hosts = dict.fromkeys(t["host"] for t in own if t["host"])
         vms = (_few(dict.fromkeys(t["vm"] for t in own), "VM"), f"on {_few(hosts, 'host')}" if hosts else "on no host")
-        chain = [(column, lines) for column, lines in enumerate((vms, *path.labels))]
+        # what a broken link leads to is a part of its own: the same part may be reached by links that are whole
+        chain = [
+            (n, *each) for n, each in enumerate(zip((vms, *path.labels), (("pass", ""), *path.links), strict=True))
+        ]
         chains.append(chain)
         for key in chain:
             at[key].append(row)
     number = {key: n for n, key in enumerate(at)}
-    nodes = tuple(Node(column, sum(rows) / len(rows), lines) for (column, lines), rows in at.items())
+    nodes = tuple(Node(column, sum(rows) / len(rows), lines) for (column, lines, _), rows in at.items())
     edges: dict[tuple[int, int], Edge] = {}
-    for (path, _), chain in zip(worst, chains, strict=False):
-        for gap, (status, label) in enumerate(path.links):
-            ends = number[chain[gap]], number[chain[gap + 1]]
-            known = edges.get(ends)
-            if known is None or ORDER.index(status) > ORDER.index(known.status):
-                edges[ends] = Edge(*ends, status, label)
+    for chain in chains:
+        for begin, end in pairwise(chain):
+            ends = number[begin], number[end]
+            edges[ends] = Edge(*ends, *end[2])
     return Paths(COLUMNS, _apart(nodes), tuple(edges.values()), len(chains), max(len(worst) - MOST_ROWS, 0))
 
 

@@ -29,7 +29,7 @@ def plan_report(plan: Entry) -> Report:
     problems, findings, steps = plan["problems"], plan.get("findings", ()), plan["steps"]
     refused = len(problems)
     words = f"{counted(len(steps), 'step')}, {counted(refused, 'problem')}, {counted(len(findings), 'finding')}"
-    changed = changes(plan["items"])
+    changed, waves = changes(plan["items"]), len(plan.get("waves", ()))
     sections = kept(
         Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "help"), wrong=True),
         impact(plan["impact"]),
@@ -46,7 +46,7 @@ def plan_report(plan: Entry) -> Report:
             "Steps",
             _STEP,
             _steps(steps),
-            f"{counted(len(plan.get('waves', ())), 'wave')} of steps side by side.",
+            f"{counted(waves, 'wave')} of steps side by side." if waves else "",
             folded=True,
         ),
         _asked(plan),

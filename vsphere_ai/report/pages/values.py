@@ -72,6 +72,11 @@ class HostMap:
     rows: tuple[tuple[str, tuple[VmCell, ...]], ...]
     form: ClassVar[str] = "host_map"
 
+    @property
+    def changes(self) -> bool:
+        """Whether anything happens to a VM."""
+        return any(cell.effect or cell.before != cell.after for _, cells in self.rows for cell in cells)
+
 
 @dataclass(frozen=True)
 class Node:
