@@ -7,8 +7,9 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vsphere_ai.language.document import Faults, parse
-from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
+from vsphere_ai.language.validation import Place, describe, settable, validate
 from vsphere_ai.model.state import observed
+from vsphere_ai.model.suggestion import suggest
 
 
 def _even(name):

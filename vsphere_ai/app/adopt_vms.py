@@ -42,5 +42,5 @@ def _adopting(playbook: Playbook, names: Sequence[str]) -> Playbook:
         own = set(patterns.members(play.pattern).values()) if states else set()
         if adopts := tuple(name for name in names if name in own):
             plays.append(replace(play, states=states, adopts=adopts))
-    require_members(playbook, names, {name for play in plays for name in play.adopts})
+    require_members(playbook, names)
     return replace(playbook, path=f"adopt into {playbook.path}", plays=tuple(plays), outputs=())

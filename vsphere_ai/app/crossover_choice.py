@@ -9,9 +9,9 @@ from vsphere_ai.app.nodes_facts import Chosen, node_of
 from vsphere_ai.benchmarks.crossover import Crossover, crossover, moved
 from vsphere_ai.benchmarks.trials import Judge
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.relocation import Relocation, relocation, view_with, why_not_moved
 

@@ -19,7 +19,7 @@ from vsphere_ai.app.session import EstateRequest, open_session, require_no_value
 from vsphere_ai.connect.address_ledger import read_text
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.play import Play, Playbook, Power, Stated
-from vsphere_ai.language.validation import suggest
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.vm_sets import mark_of
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource

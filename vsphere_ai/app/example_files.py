@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.suggestion import did_you_mean
 
 _PACKAGE = Path(str(resources.files("vsphere_ai")))
 _FOLDER = _PACKAGE / "examples"
@@ -90,7 +91,8 @@ def _found(name: str) -> str:
         return same[0]
     if same:
         raise UsageError(f"there are {len(same)} examples called '{name}'", f"name one of: {', '.join(same)}")
-    raise UsageError(f"there is no example '{name}'", "vsphere-ai examples lists them", rule="usage.example")
+    near = did_you_mean(name, (Path(each).stem for each in names)) or "vsphere-ai examples lists them"
+    raise UsageError(f"there is no example '{name}'", near, rule="usage.example")
 
 
 def _about(text: str) -> str:

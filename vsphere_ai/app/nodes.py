@@ -15,10 +15,10 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, Session, open_session
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventory import Inventory
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.vm_sets import Member, members_of
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.resources import kinds

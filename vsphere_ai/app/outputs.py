@@ -12,8 +12,8 @@ from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import observed_outputs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.play import Output, Playbook
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import About
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.sets.outputs import OutputValue
 
 

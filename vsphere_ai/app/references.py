@@ -17,8 +17,8 @@ from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.language.play import Playbook, ResolvedReference
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.language.reference import Reference, Unresolved
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.language.variables import Overrides
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
 from vsphere_ai.sets.outputs import OutputValue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.runs.locks import Mode
 
@@ -62,21 +63,26 @@ def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
 
 def _replacing(playbook: Playbook, names: tuple[str, ...]) -> Playbook:
     plays = tuple(_with_replaced(playbook, names))
-    require_members(playbook, names, {name for play in plays for name in play.replaces})
+    require_members(playbook, names)
     return replace(playbook, plays=plays)
 
 
-def require_members(playbook: Playbook, names: Sequence[str], known: Collection[str]) -> None:
+def require_members(playbook: Playbook, names: Sequence[str]) -> None:
     """Refuse names of VMs that no range of a playbook has."""
+    known = {name for play in playbook.plays if _makes_vms(play) for name in patterns.members(play.pattern).values()}
     unknown = [name for name in names if name not in known]
     if unknown:
         text = f"no play of {playbook.path} makes the VM '{unknown[0]}'"
-        raise UsageError(text, "give names as the range of the play has them", rule="usage.no-member")
+        raise UsageError(text, suggest(unknown[0], known, "it makes") or "it makes none", rule="usage.no-member")
+
+
+def _makes_vms(play: Play) -> bool:
+    return any(isinstance(s.state, MakesVms) for s in play.states)
 
 
 def _with_replaced(playbook: Playbook, names: tuple[str, ...]) -> Iterator[Play]:
     for play in playbook.plays:
-        if any(isinstance(s.state, MakesVms) for s in play.states):
+        if _makes_vms(play):
             own = set(patterns.members(play.pattern).values())
             yield replace(play, replaces={name: 0 for name in names if name in own})
         else:

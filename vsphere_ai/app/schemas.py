@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.suggestion import suggest
 
 SCHEMAS = {
     "playbook": "playbooks",
@@ -30,7 +31,7 @@ class Written(NamedTuple):
 def schema(name: str) -> str:
     """Return the text of a schema by its name; `UsageError` where there is none."""
     if name not in SCHEMAS:
-        raise UsageError(f"there is no schema of '{name}'", f"there are: {', '.join(SCHEMAS)}", rule="usage.schema")
+        raise UsageError(f"there is no schema of '{name}'", suggest(name, SCHEMAS, "there are"), rule="usage.schema")
     return (resources.files("vsphere_ai") / "docs" / "schemas" / f"{name}.schema.json").read_text("utf-8")
 
 

@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import FILE, format_option, gathering, variable_options
 from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.model.suggestion import suggest
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, LaunchRequest
@@ -38,6 +39,9 @@ class Modes(click.Group):
         """Give the name of a mode to the command as its first argument."""
         if args and args[0] in MODES:
             return args[0], self.commands[MODE], args
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            hint = suggest(args[0], (*MODES, *(name for name in self.commands if name != MODE)), "there are")
+            raise click.UsageError(f"No such mode or command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

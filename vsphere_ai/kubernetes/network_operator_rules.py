@@ -26,7 +26,7 @@ from vsphere_ai.kubernetes.network_operator import (
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.document import DocumentPath
-from vsphere_ai.language.validation import suggest
+from vsphere_ai.model.suggestion import suggest
 
 Kinds = Mapping[str, type[Spec]]
 GROUPS: Mapping[str, tuple[str, Kinds]] = {

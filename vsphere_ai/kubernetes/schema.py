@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
 from vsphere_ai.language.document import DocumentPath
-from vsphere_ai.language.validation import describe, settable, suggest
+from vsphere_ai.language.validation import describe, settable
+from vsphere_ai.model.suggestion import suggest
 
 S = TypeVar("S", bound=Spec)
 

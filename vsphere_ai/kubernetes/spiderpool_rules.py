@@ -27,8 +27,8 @@ from vsphere_ai.kubernetes.spiderpool import (
     Subnet,
 )
 from vsphere_ai.language.document import DocumentPath
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.networks import Address, Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.model.suggestion import suggest
 
 BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
 """Value of `cniType` -> its block, where the names differ."""

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.language.document import Faults, load, require
-from vsphere_ai.language.validation import Place, suggest, validate
+from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.assessment import Attestation
+from vsphere_ai.model.suggestion import suggest
 
 
 def _day(value: object) -> date:

@@ -14,9 +14,9 @@ from vsphere_ai.language.patterns import members
 from vsphere_ai.language.play import Desired, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
 from vsphere_ai.language.selection import Choice, groups_of, passed_over, select
 from vsphere_ai.language.selectors import Unread
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.makes_vms import MakesVms
 
@@ -41,7 +41,7 @@ def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -
     """Return the vCenter of that name, else the only one that a playbook, or the inventory, has."""
     known = inventory.vcenters
     if name and name not in known:
-        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
+        raise UsageError(f"the inventory has no vCenter '{name}'", suggest(name, known, "it has"))
     names = (name,) if name else vcenters(playbook, inventory) if playbook else tuple(known)
     if len(names) != 1:
         raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")

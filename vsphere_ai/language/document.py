@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
+from vsphere_ai.model.suggestion import did_you_mean
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
@@ -131,9 +132,10 @@ class Document:
 def require(path: Path, what: str) -> None:
     """`UsageError` when a file that was named on the command line is not there."""
     if not path.exists():
-        raise UsageError(
-            f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}", rule="usage.no-file"
-        )
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        near = did_you_mean(path.name, (each.name for each in beside if each.suffix == path.suffix))
+        help = near or f"check the name, and the folder: this is {Path.cwd()}"
+        raise UsageError(f"there is no {what} {path}", help, rule="usage.no-file")
 
 
 def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Document:

@@ -9,8 +9,9 @@ from pathlib import Path
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.language.document import MAX_BYTES, Document, DocumentPath, Faults
 from vsphere_ai.language.merge_keys import load
-from vsphere_ai.language.validation import describe, suggest
+from vsphere_ai.language.validation import describe
 from vsphere_ai.language.yaml import MAX_NODES, Node
+from vsphere_ai.model.suggestion import suggest
 
 KEY = "include"
 MOST_FILES, MOST_LEVELS, MOST_BYTES = 64, 8, 4 * MAX_BYTES

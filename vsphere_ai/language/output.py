@@ -10,7 +10,8 @@ from vsphere_ai.errors import Mark
 from vsphere_ai.language.document import DocumentPath
 from vsphere_ai.language.patterns import PatternError, members
 from vsphere_ai.language.play import Output, Play, VmValue
-from vsphere_ai.language.validation import Place, describe, suggest
+from vsphere_ai.language.validation import Place, describe
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 
 KEY = "outputs"

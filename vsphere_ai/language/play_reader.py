@@ -12,11 +12,12 @@ from vsphere_ai.language.output import KEY, is_outputs, read_outputs, sets_of
 from vsphere_ai.language.patterns import PatternError, members, parse
 from vsphere_ai.language.play import TARGETS, Kinds, Options, Output, Play, Power, Rolling, Selector, Stated
 from vsphere_ai.language.selectors import SELECTORS
-from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
+from vsphere_ai.language.validation import Place, describe, settable, validate
 from vsphere_ai.language.variable_values import FOR_ANCHORS
 from vsphere_ai.language.variables import KEY as VARS
 from vsphere_ai.language.variables import is_declaration, is_for_anchors
 from vsphere_ai.model.state import TargetKind
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.resources.playbook_files import ReadsFiles

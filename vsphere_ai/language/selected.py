@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 
 from vsphere_ai.language.patterns import GLOB
 from vsphere_ai.language.selectors import APPLIES, power_state
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import TargetKind
+from vsphere_ai.model.suggestion import suggest
 
 RECORD = "Selectors:answers"
 """Reference of the record among the objects of an estate."""

@@ -12,9 +12,9 @@ from vsphere_ai.language.inventory import Group, Inventory
 from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, condition, condition_of, expand, split
 from vsphere_ai.language.selected import is_known, look_up, wants_of
 from vsphere_ai.language.selectors import APPLIES, Conditions, Unread
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.suggestion import suggest
 
 WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
 CONTAINERS = {

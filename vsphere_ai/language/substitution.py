@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.document import WITHOUT_VALUE, Document, Faults
 from vsphere_ai.language.reference import PREFIX, Resolve, Unresolved, reference
-from vsphere_ai.language.validation import suggest
 from vsphere_ai.language.variable_values import NAME
 from vsphere_ai.language.variables import KEY, Values
 from vsphere_ai.language.yaml import Node
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.variables import Value, value_text
 
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")

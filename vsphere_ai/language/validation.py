@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from vsphere_ai.language.document import Document, DocumentPath, Faults, load_beside
 from vsphere_ai.model.state import is_observed
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.playbook_files import File
 
 M = TypeVar("M", bound=BaseModel)
@@ -88,18 +89,6 @@ def validate(model: type[M], value: object, place: Place, *, context: object = N
         _note(error, model, value, place)
         return None
     return made if len(place.faults.found) == before else None
-
-
-def suggest(word: str, known: Iterable[str], otherwise: str = "possible here") -> str:
-    """Return ``did you mean 'x'?``, or all there is when nothing is near; empty when there is nothing."""
-    names = sorted({name for name in known if name})
-    folded = {name.casefold(): name for name in names}
-    near = [folded[match] for match in get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)]
-    near = near or [name for name in names if len(word) > 2 and name.casefold().startswith(word.casefold())][:3]
-    if near:
-        return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
-    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
-    return f"{otherwise}: {shown}" if names else ""
 
 
 def describe(value: object, source: str = "") -> str:

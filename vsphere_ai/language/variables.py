@@ -11,7 +11,7 @@ from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.document import Document, DocumentPath, Faults, require
 from vsphere_ai.language.merge_keys import load
 from vsphere_ai.language.play import TARGETS
-from vsphere_ai.language.validation import describe, suggest
+from vsphere_ai.language.validation import describe
 from vsphere_ai.language.variable_values import (
     FOR_ANCHORS,
     NAME,
@@ -26,6 +26,7 @@ from vsphere_ai.language.variable_values import (
     unfit,
 )
 from vsphere_ai.language.yaml import scalar
+from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.variables import Value, value_text
 
 if TYPE_CHECKING:

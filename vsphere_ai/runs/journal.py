@@ -32,6 +32,7 @@ from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
 from vsphere_ai.model.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import PendingKind, Step, what
+from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.runs import checksums, process_id
 from vsphere_ai.runs.journal_schema import ADD, BEGIN, FORMAT, SCHEMA, instead_of, is_time, stored
 from vsphere_ai.security.redaction import clean
@@ -269,7 +270,8 @@ def open_run(name: str) -> Journal:
     found = [path for path in _files() if path.stem.startswith(name)]
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
-        raise UsageError(what, "vsphere-ai runs lists what there is", rule="run.none")
+        near = "" if found else did_you_mean(name, (path.stem for path in _files()))
+        raise UsageError(what, near or "vsphere-ai runs lists what there is", rule="run.none")
     return _open(found[0])
 
 
