@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 78,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
-    "median lines of a file": 99.0,
-    "lines of the product": 48_809,
+    "median lines of a file": 97,
+    "lines of the product": 49_119,
     "arrows between rooms": 110,
     "floors": 9,
 }
