@@ -202,3 +202,27 @@ def test_a_rule_of_the_table_is_in_the_source():
     source = "\n".join(p.read_text("utf-8") for p in sorted((ROOT / "vsphere_ai").rglob("*.py")))
     assert ids
     assert [i for i in sorted(ids) if f'"{i}"' not in source and f'f"{i.partition(".")[0]}.{{' not in source] == []
+
+
+VERBS = {
+    "Add", "Accept", "Adopt", "Apply", "Ask", "Assess", "Benchmark", "Bring", "Calculate", "Carry", "Check", "Compare",
+    "Destroy", "Explain", "Follow", "Give", "Go", "Judge", "Keep", "Launch", "Let", "List", "Look", "Make", "Measure",
+    "Plant", "Print", "Put", "Read", "Release", "Remove", "Replace", "Report", "Run", "Serve", "Show", "Start", "Stop",
+    "Train", "Write",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", sorted(tree()), ids=" ".join)
+def test_a_help_begins_with_what_the_command_does(words):
+    text = tree()[words].get_short_help_str(limit=500)
+    assert text.split()[0].rstrip(",") in VERBS, "imperative, as the others"
+    assert text.endswith("."), text
+    assert text.split()[0] != "Check" or words in {("check",), ("mig", "parted")}, "decision 24 has the words"
+
+
+def test_the_list_of_commands_fits_into_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with click.Context(command, info_name="vsphere-ai", max_content_width=80, terminal_width=80) as context:
+        listed = command.get_help(context).partition("Set up:")[2].splitlines()
+    rows = [line for line in listed if line.startswith("  ")]
+    assert len(rows) == len(COMMANDS), "a text of a line each"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @format_option()
 @yes_option
 def command(what: str, profile: Path | None, dcgm: int | None, form: str, estate: EstateRequest, **flags: bool) -> int:
-    """Check GPUs, RDMA, network and versions of the VMs of a PLAYBOOK, or of those that PATTERN means.
+    """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.
 
     Guests and hosts are asked; nothing is changed. Exits 0 when all are well, 1 for a warning or what is not known,
     2 when a check failed.

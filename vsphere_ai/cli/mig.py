@@ -57,7 +57,7 @@ def command() -> None:
 )
 @format_option()
 def explain_layout(request: LayoutRequest, form: str) -> None:
-    """Check whether LAYOUT fits on one GPU, where, or why not and what would.
+    """Explain whether LAYOUT fits on one GPU, where, or why not and what would.
 
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
