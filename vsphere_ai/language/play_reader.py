@@ -68,6 +68,8 @@ class PlayReader:
     def plays(self) -> tuple[Play, ...]:
         """Return the plays of the document."""
         data = self.document.data
+        if data == () and self.place.document.root.value == [] and self.place.faults.found:
+            return ()  # what was to be included could not be
         if not isinstance(data, tuple) or not data:
             what = "is empty" if data in (None, ()) else "is not a list of plays"
             self.place.refuse((), f"the playbook {what}", "start each play with '- hosts: ...' or '- vms: ...'")

@@ -43,6 +43,8 @@ class Substitution:
         if not isinstance(node.value, dict):
             return node
         own, one = _Item(self, values), _Item(self, fixed, one_for_all=True)
+        for key in node.value:
+            own.check_key(key, node)
         inside = {
             key: each if key == KEY else (one if key in keys else own).node(each) for key, each in node.value.items()
         }

@@ -214,6 +214,8 @@ def _type(
         document.refuse(faults, (*path, "type"), text, suggest(str(node.value), TYPES, "types"))
         return None
     known = [default] if default is not None else list(allowed)
+    if not known and any(key in document.node(path).value for key in ("default", "allowed")):
+        return None  # what is wrong with them is noted
     if not known:
         text = f"nothing says what the values of '{path[-1]}' are"
         document.refuse_key(faults, path, text, f"add 'type: ...': {', '.join(TYPES)}")
@@ -227,7 +229,8 @@ def _allowed(document: Document, path: tuple[int, str, str], faults: Faults) -> 
     if node is None:
         return ()
     if not isinstance(node.value, list) or not node.value:
-        text = f"'allowed' is a list of values, but this is {describe(node.plain(), node.source)}"
+        what = "an empty list" if node.value == [] else describe(node.plain(), node.source)
+        text = f"'allowed' is a list of values, but this is {what}"
         document.refuse(faults, (*path, "allowed"), text, "write a list: [a, b]")
         return ()
     given = (_checked(document, (*path, "allowed", n), path[-1], faults) for n in range(len(node.value)))
