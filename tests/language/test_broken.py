@@ -14,6 +14,54 @@ BROKEN = Path(__file__).parent / "broken"
 
 # file -> (line:column, what the message says, what the help says), in the order of the file
 EXPECTED = {
+    "playbooks/variables.yml": [
+        ("2:15", "a variable has no 'typ'", "did you mean 'type'?"),
+        ("3:5", "'Size' is no name of a variable", "a name is of small letters, digits and '_', begins with a le"),
+        ("4:36", "'cpus' takes a whole number, but this is 'many'", "write a whole number"),
+        ("6:11", "there is no variable 'profil'", "declare it: '- vars: {profil: ...}'; '$${' stands for the tw"),
+        ("7:43", "there is no variable 'locked'", "declare it: '- vars: {locked: ...}'; '$${' stands for the tw"),
+    ],
+    "playbooks/variable-in-key.yml": [
+        ("2:3", "this play has no settings", "add one of: hardware, pvrdma, vgpu"),
+        ("3:3", "the key '${kind}' cannot hold a variable", "variables are for values"),
+        ("3:3", "unknown key '${kind}'", "possible here: datacenters, hardware, hosts, name, power, pv"),
+    ],
+    "playbooks/merge-twice.yml": [
+        ("6:5", "the key '<<' is given twice", "write one, with a list: '<<: [*one, *two]'"),
+    ],
+    "playbooks/merge-a-text.yml": [
+        (
+            "2:18",
+            "'<<' takes a mapping, or a list of mappings, but this is 'vmx-19'",
+            "write '<<: *NAME', or '<<: [*ONE, *TWO]', each the alias of ",
+        ),
+    ],
+    "playbooks/include-missing.yml": [
+        ("1:13", "parts/none.yml", "name a file, relative to this one, in the folder of the play"),
+        (
+            "1:29",
+            "'/etc/passwd' is not a file below the folder of ",
+            "name a file, relative to this one, in the folder of the play",
+        ),
+    ],
+    "playbooks/anchors-only.yml": [
+        ("1:1", "the playbook has no play", "start one with '- hosts: ...' or '- vms: ...'"),
+    ],
+    "inventories/variables.yml": [
+        (
+            "2:19",
+            "an inventory has no variables in its own values",
+            "write the value; one inventory per site is chosen with -i",
+        ),
+        (
+            "3:17",
+            "a value of 'profile' is text, a number, true or false, or a list of th",
+            "repeat mappings with an anchor and '<<: *NAME'",
+        ),
+        ("3:31", "'Site' is no name of a variable", "a name is of small letters, digits and '_', begins with a le"),
+        ("4:33", "values of variables are a mapping, but this is a list", "write 'NAME: VALUE' lines"),
+        ("5:20", "values of a host are a mapping, but this is 'a'", "write 'esx01: {NAME: VALUE}'"),
+    ],
     "inventories/a-list.yml": [
         ("1:1", "expected a mapping (key: value), but this is a list", "write a mapping (key: value)"),
     ],

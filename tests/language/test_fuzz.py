@@ -9,21 +9,27 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import time
 
 import pytest
 from support.fuzzing import SEED, made_up, one_by_one, originals, skeletons, spoilt
+from support.places import ROOT
 from support.seeds import by_level
 
 from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.language.document import parse
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.variables import Overrides
 from vsphere_ai.resources import kinds
 
 FILES, PARTS = by_level((20_000, 1), (50_000, 2), (500_000, 10))
 """How many of each way of making them, and in how many tests, so that every core has some."""
-SHARE = {"playbook": 0.45, "inventory": 0.35, "scenario": 0.05, "faults": 0.15}
+SHARE = {"playbook": 0.45, "inventory": 0.3, "values": 0.05, "scenario": 0.05, "faults": 0.15}
+PLAYBOOKS, INCLUDED = ROOT / "playbooks", "sites/time.yml"
+"""The file that one of the playbooks includes."""
+VARIABLES = ROOT / "tests" / "language" / "variables.yml"
 SLOWEST = 2.0
 """CPU seconds for one file."""
 
@@ -40,7 +46,13 @@ def read_faults(path):
     return rule_file.load(path)
 
 
+def read_values(path):
+    overrides = Overrides(files=(path,))
+    return load_playbook(VARIABLES, kinds(), overrides=overrides)
+
+
 READERS = {
+    "values": read_values,
     "playbook": lambda path: load_playbook(path, kinds()),
     "inventory": load_inventory,
     "scenario": read_scenario,
@@ -78,12 +90,12 @@ def judged(kind, path, content):
 
 def well_placed(error, path, content):
     """Every fault names the file, a line and a column that are in it."""
-    lines = content.decode("utf-8", "replace").splitlines()
+    texts = {str(path): content, str(path.parent / INCLUDED): (PLAYBOOKS / INCLUDED).read_bytes()}
     assert error.exit_code == 65
     assert error.diagnostics
     for diagnostic in error.diagnostics:
         mark = diagnostic.mark
-        assert mark.file == str(path)
+        lines = texts[mark.file].decode("utf-8", "replace").splitlines()
         assert 1 <= mark.line <= len(lines) + 1, diagnostic
         assert 1 <= mark.column <= max(map(len, lines), default=0) + 2, diagnostic
         assert diagnostic.message
@@ -102,6 +114,7 @@ def test_every_file_is_read_or_refused_with_its_place(kind, way, part, tmp_path)
     make, sources = (spoilt, originals(kind)) if way == "spoilt" else (made_up, skeletons(kind))
     each = int(FILES * SHARE[kind]) // PARTS
     path, outcomes = tmp_path / "file.yml", {"read": 0, "refused": 0}
+    shutil.copytree(PLAYBOOKS / "sites", tmp_path / "sites")
     for number in range(part * each, (part + 1) * each):
         content = make(random.Random(f"{SEED} {kind} {way} {number}"), sources)
         try:
@@ -116,24 +129,34 @@ def test_every_file_is_read_or_refused_with_its_place(kind, way, part, tmp_path)
 
 
 GOOD = {
+    "values": "site: Berlin\ngpu_hosts: [a, b]\ntraining_vms: c\ntime_servers: [10.0.0.1]\ncpu_mhz: 7\nx-a: {b: [c]}\n",
     "playbook": """
+- vars:
+    version: {type: integer, default: 19, allowed: [19, 20], description: of the hardware}
+    mode: enabled
+    groups: [grid_a100-3-20c]
+- x-power: &power {shutdown_timeout: 2m, force: true}
 - name: hosts
   hosts: gpu_hosts
   vcenter: vc
   graphics: {default_type: shared_direct, assignment_policy: performance}
-  mig: {mode: enabled, layout: [3g.20gb], gpus: {"0000:3b:00.0": {mode: enabled, layout: [9]}}}
+  vars: {mode: disabled}
+  mig: {mode: "${mode}", layout: [3g.20gb], gpus: {"0000:3b:00.0": {mode: enabled, layout: [9]}}}
   rolling: {max_unavailable: 1, evacuate: power_off, reboot: ssh, timeout: 30m}
 - vms: train-[01:04]
   spare_hosts: 1
-  hardware: {version: 19, firmware: efi, memory_reservation: full, cpu_reservation_mhz: 1000}
-  vgpu: {profiles: [grid_a100-3-20c], memory_locked: true}
+  hardware: {version: "${version}", firmware: efi, memory_reservation: full, cpu_reservation_mhz: 1000}
+  vgpu: {profiles: "${groups}", memory_locked: true}
   pvrdma: [{port_group: dvpg-rdma, protocol: rocev2}]
-  power: {shutdown_timeout: 2m, force: true}
+  power: {<<: *power, force: false}
 """,
     "inventory": """
 vcenters:
   vc: {address: vc.example.com, port: 443, username: u, password: "env:VC", tls: {ca_file: ca.pem}}
-hosts: {gpu_hosts: {cluster: gpu-a}, named: [a, b]}
+vars: {a: 1, b: [c]}
+x-a: &a {d: true}
+host_vars: {a: {<<: *a, b: 2}}
+hosts: {gpu_hosts: {cluster: gpu-a, vars: {a: x}}, named: [a, b]}
 vms: {training: {folder: ai, names: [a]}}
 ssh: {username: root, password: "env:SSH", known_hosts: known_hosts, start_service: apply, addresses: {a: "b:22"}}
 """,
@@ -166,5 +189,5 @@ def test_every_value_of_every_kind_at_every_place(kind, tmp_path):
         except Exception as error:
             pytest.fail(f"{what}: {type(error).__name__}: {error}\n{content!r}")
         made += 1
-    assert made > 400
-    assert refused > made // 2
+    assert made > (60 if kind == "values" else 400)
+    assert refused > made // (3 if kind == "values" else 2)

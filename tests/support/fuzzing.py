@@ -31,6 +31,7 @@ PIECES = (
     *("2001-99-99", "9" * 400, "9" * 5000, "0" * 30, "-1", "1_000", "٣", "\\ud800", "\ufeff", "\U0001f600", "e\u0301"),
     *("0000:04:00.0", "ffff:ff:1f.7", "12:30", "017", "[01:16]", "[1:999999999]", "[99:1]", "[a:f]", "!all", "&all"),
     *("hosts: ", "vms: ", "mig: ", "password: ", "env:", "cmd:", "../../etc/passwd", "${HOME}", "{{7*7}}", "{" * 40),
+    *("${version}", "$${", "${", "<<: [*a, *a]", "vars: {a: 1}", "- vars: ", "- include: ", "include: a.yml", "x-a: "),
 )
 _WORDS = """name hosts vms rolling power vcenter spare_hosts graphics mig hardware vgpu pvrdma pvrdma_host layout mode
 gpus parted profiles adapters uvm memory_locked vmknic firewall default_type assignment_policy version firmware protocol
@@ -38,6 +39,7 @@ memory_reservation cpu_reservation_mhz max_unavailable evacuate reboot timeout f
 config vcenters address port username password tls ca_file fingerprint ssh key_file key_passphrase known_hosts lab
 start_service cluster folder datacenter names timing clusters switches port_groups boards board pci device_id driver
 nvidia_driver graphics_type cpu_cores memory_gb boot_seconds drs folder host network power tools extra_config vlan
+vars host_vars include x-a default description allowed type integer list boolean
 on target nth every probability seed times when do delay restart starting fault exit task-fails gpu-missing ?"""
 WORDS = tuple(_WORDS.split())
 VALUES = (
@@ -198,6 +200,8 @@ def originals(kind):
         return (FAULTS,)
     if kind == "scenario":
         return ((ROOT / "vsphere_ai/lab/scenarios/default.yml").read_bytes(),)
+    if kind == "values":
+        return tuple(p.read_bytes() for p in sorted((ROOT / "playbooks/sites").glob("*.yml")))
     folder = {"playbook": "playbooks", "inventory": "inventories"}[kind]
     good = [p.read_bytes().replace(b"lab: true", b"") for p in sorted((ROOT / folder).glob("*.yml"))] * 4
     return (*good, *(p.read_bytes() for p in sorted((BROKEN / folder).glob("*.yml"))))

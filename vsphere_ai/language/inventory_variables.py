@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.language.document import Document, DocumentPath, Faults
+from vsphere_ai.language.document import WITHOUT_VALUE, Document, DocumentPath, Faults
 from vsphere_ai.language.validation import describe
 from vsphere_ai.language.variable_values import NAME, Given, InventoryValues, read_values
 from vsphere_ai.security.secret_ref import is_reference
@@ -45,10 +45,11 @@ def refuse_variables(document: Document, faults: Faults) -> None:
     """Refuse ``${NAME}`` in what says how servers are reached; a reference to a secret may hold these signs."""
     for section in CONNECTIONS:
         for path in _texts(document, (section,)) if document.root.child(section) else ():
-            text = document.node(path).value
-            if _VARIABLE.search(text) and not is_reference(text):
+            node = document.node(path)
+            if _VARIABLE.search(node.value) and not is_reference(node.value):
                 message = "an inventory has no variables in its own values"
                 document.refuse(faults, path, message, "write the value; one inventory per site is chosen with -i")
+                node.origin = WITHOUT_VALUE
 
 
 def _texts(document: Document, path: DocumentPath) -> Iterator[DocumentPath]:

@@ -37,6 +37,8 @@ class Substitution:
     used: set[str] = field(default_factory=set)
     resolve: Resolve | None = None
     known: dict[tuple[str, Mark], Value | Unresolved] = field(default_factory=dict)
+    wrong: Collection[str] = ()
+    """Names of variables whose declarations have mistakes: what names them has no value, and is not refused again."""
 
     def play(self, node: Node, values: Values, fixed: Values, keys: Collection[str]) -> Node:
         """Return a play with values in it: those under some `keys` are `fixed`, the same for all targets."""
@@ -149,6 +151,8 @@ class _Item:
 
     def undeclared(self, named: str, written: str) -> Unresolved:
         """Return what is wrong with a variable that the playbook does not declare."""
+        if named in self.of.wrong:
+            return Unresolved("")
         help = f"write ${written}"
         if NAME.fullmatch(named):
             help = suggest(named, self.of.declared, "declared") or f"declare it: '- {KEY}: {{{named}: ...}}'"
@@ -180,7 +184,9 @@ class _Item:
         return Mark(file, node.line + 1, node.column + 1)
 
     def refuse(self, wrong: Unresolved, node: Node, written: str) -> None:
-        """Note a fault at the place of a token."""
+        """Note a fault at the place of a token, if there is one to note."""
+        if not wrong.message:
+            return
         mark = self.place(written or node.value, node)
         excerpt = self.of.document.excerpt(mark, len(written) or node.width)
         self.of.faults.add(mark, wrong.message, wrong.help, excerpt=excerpt)

@@ -86,6 +86,8 @@ class Variables:
     high: Values = field(default_factory=dict)
     """What files give, and above them what the command line gives."""
     used: set[str] = field(default_factory=set)
+    wrong: frozenset[str] = frozenset()
+    """Names of variables whose declarations have mistakes."""
 
     def base(self, play: Values) -> Values:
         """Return the values in a play that are the same for all its targets."""
@@ -109,11 +111,11 @@ def is_for_anchors(item: object) -> bool:
 
 def read_variables(document: Document, faults: Faults, overrides: Overrides) -> Variables:
     """Return the variables of a playbook with their values; `UsageError` for a wrong one of the command line."""
-    declared = _declarations(document, faults)
+    declared, wrong = _declarations(document, faults)
     defaults = {name: each.default for name, each in declared.items() if each.default is not None}
     if not declared and not (overrides.strict and (overrides.pairs or overrides.files)):
-        return Variables()
-    found = Variables(declared, defaults)
+        return Variables(wrong=wrong)
+    found = Variables(declared, defaults, wrong=wrong)
     if overrides.inventory is not None and declared:
         given = overrides.inventory().variables
         found.low = {**defaults, **_typed(given.all, declared, faults)}
@@ -135,8 +137,10 @@ def play_values(document: Document, index: int, variables: Variables, faults: Fa
     return _typed(given, variables.declared, faults)
 
 
-def _declarations(document: Document, faults: Faults) -> dict[str, Declared]:
+def _declarations(document: Document, faults: Faults) -> tuple[dict[str, Declared], frozenset[str]]:
+    """Return the variables that are declared, and the names of those whose declarations have mistakes."""
     found: dict[str, Declared] = {}
+    wrong: set[str] = set()
     items = document.root.value if isinstance(document.root.value, list) else []
     for index, item in enumerate(items):
         if not is_declaration(item.value):
@@ -153,11 +157,14 @@ def _declarations(document: Document, faults: Faults) -> dict[str, Declared]:
         for name in node.value:
             path = (index, KEY, name)
             made = _declared(document, path, faults)
-            earlier = found.setdefault(name, made) if made else None
-            if earlier is not None and earlier is not made:
+            if made is None:
+                wrong.add(name)
+                continue
+            earlier = found.setdefault(name, made)
+            if earlier is not made:
                 text = f"the variable '{name}' is declared already, at {earlier.mark}"
                 document.refuse_key(faults, path, text, "keep one of them")
-    return found
+    return found, frozenset(wrong - found.keys())
 
 
 def _declared(document: Document, path: tuple[int, str, str], faults: Faults) -> Declared | None:

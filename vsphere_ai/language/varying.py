@@ -138,7 +138,7 @@ class Filled:
         return PlayReader(document, self.kinds, self.faults)
 
     def _substitution(self) -> Substitution:
-        return Substitution(self.document, self.faults, self.variables.declared)
+        return Substitution(self.document, self.faults, self.variables.declared, wrong=self.variables.wrong)
 
     def _own(self, index: int) -> Values:
         return play_values(self.document, index, self.variables, self.faults)

@@ -1,0 +1,81 @@
+"""One playbook for two sites on the lab: planned, saved and applied with its values, and nothing a second time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.places import INVENTORY, PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+SITES = PLAYBOOKS / "two-sites.yml"
+BERLIN, MUNICH = (
+    ("--vars-file", PLAYBOOKS / "sites" / "berlin.yml"),
+    ("--vars-file", PLAYBOOKS / "sites" / "munich.yml"),
+)
+
+
+def document(cli):
+    return json.loads(cli.out)
+
+
+def test_two_sites_from_one_playbook(cli, ledger, tmp_path):
+    for site, host, servers in ((BERLIN, "esx01.lab.local", "10.10.0.1"), (MUNICH, "esx02.lab.local", "10.20.0.1")):
+        assert cli("plan", SITES, *site, "--format", "json") == 0
+        found = document(cli)
+        assert {i["target"]["name"] for i in found["items"] if i["target"]["kind"] == "host"} == {host}
+        value = next(v for v in found["variables"] if v["name"] == "time_servers")
+        assert (value["value"], value["level"]) == ([servers], "vars file")
+        assert value["place"].startswith(f"{site[1]}:")
+        assert cli("apply", SITES, *site, "--yes") == 0
+        assert cli("verify", SITES, *site) == 0
+        done = len(ledger())
+        assert cli("apply", SITES, *site, "--yes") == 0
+        assert len(ledger()) == done, "applied again, it changes nothing"
+    assert cli("verify", SITES, *BERLIN, "--var", "cpu_mhz=4001") == 2
+
+    plan = tmp_path / "plan.json"
+    assert cli("plan", SITES, *BERLIN, "--var", "cpu_mhz=5000", "-o", plan) == 0
+    assert "--var cpu_mhz" not in cli.err, "a saved plan has its values"
+    assert {v["name"]: v["value"] for v in json.loads(plan.read_text())["variables"]}["cpu_mhz"] == 5000
+    assert cli("apply", plan, "--var", "cpu_mhz=6000", "--yes") == 64
+    assert cli.error == "usage.var"
+    assert cli("apply", plan, "--yes") == 0
+    assert cli("verify", SITES, *BERLIN, "--var", "cpu_mhz=5000") == 0
+
+
+def test_hosts_have_values_of_their_own_and_a_saved_plan_keeps_them(cli, tmp_path):
+    inventory, playbook, plan = tmp_path / "i.yml", tmp_path / "p.yml", tmp_path / "plan.json"
+    groups = "hosts: {both: {names: ['esx[01:02].lab.local'], vars: {server: 10.0.0.7}}}\n"
+    inventory.write_text(f"lab: true\n{groups}host_vars: {{esx02.lab.local: {{server: 10.0.0.8}}}}\n")
+    playbook.write_text("- vars: {server: {type: text}}\n- hosts: both\n  ntp: {servers: ['${server}']}\n")
+    assert cli("plan", playbook, "-i", inventory, "-o", plan) == 0
+    assert "server = 10.0.0.8 for esx02.lab.local" in cli.out
+    assert cli("apply", plan, "-i", inventory, "--yes") == 0
+    assert cli("show", "esx0[1:2].lab.local", "-i", inventory) == 0
+    assert "10.0.0.7" in cli.out
+    assert "10.0.0.8" in cli.out
+    assert cli("verify", playbook, "-i", inventory) == 0
+    assert cli("plan", playbook, "-i", INVENTORY) == 65
+    assert "'server'" in cli.err
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "verify", "check", "capacity", "assess", "destroy", "health"])
+def test_a_wrong_value_is_refused_by_every_command_before_a_vcenter_is_asked(cli, ledger, command):
+    assert cli(command, SITES, "--var", "cpu_mz=1") == 64
+    assert cli.error == "usage.var"
+    assert "'cpu_mhz'" in cli.err
+    assert ledger() == []
+
+
+@pytest.mark.parametrize("command", [["check"], ["capacity"], ["assess"], ["destroy", "train"], ["health", "train-01"]])
+def test_without_a_playbook_there_are_no_variables(cli, command):
+    assert cli(*command, "--var", "a=1") == 64
+    assert cli.error == "usage.var"
+
+
+def test_a_variable_that_is_not_used_is_said(cli, tmp_path):
+    playbook = tmp_path / "p.yml"
+    playbook.write_text("- vars: {spare: 1}\n- hosts: esx01.lab.local\n  ntp: {servers: [10.0.0.9]}\n")
+    assert cli("plan", playbook) == 0
+    assert f"the variable 'spare' is not used  ({playbook}:1:17)" in cli.err
