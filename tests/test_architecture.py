@@ -38,6 +38,7 @@ AT_THE_ROOT = {"__init__.py", "__main__.py", "errors.py"}
 ROOMS_WITH_IO = ("connect", "security", "runs", "reading", "execution", "app", "lab", "web", "cli", "__main__")
 # folders of tests that are no rooms: whole runs on the lab, other people's clients, what several tests use
 SUITES = {
+    "browser",
     "docs",
     "e2e",
     "honesty",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SUITES = (
+    "browser",
     "docs",
     "e2e",
     "honesty",

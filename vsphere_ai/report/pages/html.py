@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 120
 """Rows that a table has; further ones are lines of text, so that a page for 1,000 hosts opens at once."""
-LONG = 40
-"""Rows from which a section is only laid out when it is scrolled to."""
 MOST_BYTES, MOST_NODES = 3_000_000, 10_000
 """Size of a page, and elements in it, up to which it opens at once on an office computer."""
 MARKS = {"fail": "fail", "failed": "fail", "warn": "warn", "unknown": "unknown", "broken": "fail"}
@@ -129,7 +127,7 @@ def _environment() -> Environment:
         finalize=_inert,
     )
     made.globals.update(
-        most=MOST_ROWS, long=LONG, marks=MARKS, signs=SIGNS, gpu=geometry.GPU, time=geometry.TIME, path=geometry.PATH
+        most=MOST_ROWS, marks=MARKS, signs=SIGNS, gpu=geometry.GPU, time=geometry.TIME, path=geometry.PATH
     )
     made.filters.update(keyed=keyed, shown=_shown, inert=_text, lines=_lines, **geometry.FILTERS)
     return made
