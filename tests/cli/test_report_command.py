@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
+from support import large_reports
 from support.journals import create
 
 from vsphere_ai.cli import json_stream
@@ -59,6 +60,27 @@ def test_a_plan_a_run_and_a_certificate_in_each_form(command, run, certificate):
         assert words in command(what, "--format", "markdown")[1]
         assert words in "".join(Xml.fromstring(command(what, "--format", "junit")[1]).itertext()) or what != certificate
         assert json.loads(command(what, "--format", "sarif")[1])["version"] == "2.1.0"
+
+
+@pytest.mark.parametrize("name", ["check", "trace", "capacity"])
+def test_what_a_command_printed_in_each_form(command, name, tmp_path):
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps(getattr(large_reports, name)(2, 4)), "utf-8")
+    assert command(path)[1].startswith("<!doctype html>")
+    assert "esx0001" in command(path, "--format", "markdown")[1]
+    assert json.loads(command(path, "--format", "ctrf")[1])["results"]["summary"]["tests"] >= 0
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "vcenter": "vc01"}), "utf-8")
+    assert command(path)[0] == 64
+    assert json_stream.failure() == "usage.report"
+
+
+def test_a_plan_as_it_is_printed_has_no_checksum(command, tmp_path):
+    path = tmp_path / "plan.json"
+    values = json.loads(PLAN.read_text("utf-8"))
+    path.write_text(json.dumps({k: v for k, v in values.items() if k not in ("seal", "desired", "scope")}), "utf-8")
+    code, out, _ = command(path, "--format", "gitlab-terraform")
+    assert code == 0
+    assert json.loads(out)["update"] > 0
 
 
 def test_the_file_is_the_owners_and_replaces_an_earlier_one(command, run, tmp_path):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
 from vsphere_ai.model.printed import Printed
@@ -15,6 +17,7 @@ from vsphere_ai.report.pages.certificate_page import certificate_report
 from vsphere_ai.report.pages.check_page import check_report
 from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
+from vsphere_ai.report.pages.printed_documents import Capacity, Check, Trace
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.run_record import run_document
@@ -24,12 +27,12 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
 
 FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
-DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any]], Report]] = {
-    "check": check_report,
-    "trace": trace_report,
-    "capacity": capacity_report,
+DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
+    "check": (Check, check_report),
+    "trace": (Trace, trace_report),
+    "capacity": (Capacity, capacity_report),
 }
-
+"""Name of what a command printed -> its shape, and its report."""
 
 Source = PlanDocument | Certificate | Printed
 
@@ -45,17 +48,22 @@ def report_of(source: Source | Journal) -> Report:
         case PlanDocument():
             return plan_report(source.as_json())
         case Printed():
-            try:
-                return DOCUMENTS[source.name](source.values)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-                why = f"{type(error).__name__} {error}"
-                raise UsageError(
-                    f"{source.file} is not what `{source.command} --format json` prints: {why}",
-                    "write it again with this version",
-                    rule="usage.report",
-                ) from None
+            return _printed(source)
         case _:
             return run_report(plain(run_document(source)))
+
+
+def _printed(source: Printed) -> Report:
+    shape, report = DOCUMENTS[source.name]
+    try:
+        return report(TypeAdapter(shape).validate_python(source.values, strict=True))
+    except (ValidationError, RecursionError) as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
+        raise UsageError(
+            f"{source.file} is not as `{source.command} --format json` prints it: {where} is missing or of another kind",
+            "write it again with this version",
+            rule="usage.report",
+        ) from None
 
 
 def report_in(source: Source | Journal, form: str) -> str:

@@ -16,21 +16,33 @@ from vsphere_ai.report.pages.values import Report, Result
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 MOST = 5_000
 """Results that GitHub keeps of a run; the worst come first."""
+MOST_BYTES = 10_000_000
+"""Bytes that GitHub takes."""
+_INDENT = 10
+"""Characters that a line of a result is indented by at most, and its end."""
 LEVELS = {"fail": "error", "warn": "warning", "unknown": "note", "pass": "none"}
 _ORDER = tuple(LEVELS)
 
 
 def sarif(report: Report) -> str:
-    """Return what stands against a plan, run or certificate as SARIF; `MOST` results at most, and it says so."""
+    """Return what stands against a report as SARIF; at most `MOST` results and `MOST_BYTES`, and it says so."""
     results = sorted(report.results, key=lambda r: _ORDER.index(r.status))
-    rules = sorted({r.rule for r in results})
+    rules = {rule: n for n, rule in enumerate(sorted({r.rule for r in results}))}
     driver = {"name": "vsphere-ai", "version": __version__, "rules": [{"id": safe(rule)} for rule in rules]}
-    left = len(results) - MOST
+    kept, room = [], MOST_BYTES - len(json.dumps(driver, indent=2).encode()) * 2 - 2_000
+    for result in results[:MOST]:
+        made = _result(result, rules[result.rule])
+        text = json.dumps(made, indent=2, ensure_ascii=False)
+        room -= len(text.encode()) + _INDENT * (text.count("\n") + 1)
+        if room < 0:
+            break
+        kept.append(made)
+    left = len(results) - len(kept)
     more = [{"level": "warning", "message": {"text": f"{left} more results are left out"}}] if left > 0 else []
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": more}],
-        "results": [_result(r, rules.index(r.rule)) for r in results[:MOST]],
+        "results": kept,
     }
     return escaped(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False))
 

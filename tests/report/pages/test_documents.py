@@ -1,0 +1,236 @@
+"""Reports of what commands print as JSON: everything of it is in the page, and the pictures are of it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+from contextlib import suppress
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import large_reports
+from support.large_reports import HOSTILE
+from support.seeds import by_level
+
+from vsphere_ai.errors import UsageError
+from vsphere_ai.language.patterns import expand
+from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.printed import printed
+from vsphere_ai.model.text import safe
+from vsphere_ai.planning.document import PlanDocument
+from vsphere_ai.report.pages.html import html
+from vsphere_ai.report.pages.markdown import MOST
+from vsphere_ai.report.pages.path_graph import path_graph
+from vsphere_ai.report.pages.plan_page import places_of, plan_report
+from vsphere_ai.report.pages.run_page import run_report
+from vsphere_ai.report.pages.sarif import MOST as MOST_RESULTS
+from vsphere_ai.report.pages.sarif import MOST_BYTES
+from vsphere_ai.report.report_in import DOCUMENTS, FORMS, report_in, report_of, too_heavy
+
+DOCUMENTS_OF = {name: getattr(large_reports, name) for name in DOCUMENTS}
+
+
+class Text(HTMLParser):
+    """The text of a page in one line, and its elements by class."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.classes = [], []
+        self.feed(text)
+        self.text = re.sub(r"\s+", " ", " ".join(self.found))
+        terms = re.findall(r"[\w.-]+(?:\[\d+:\d+\])?[\w.]*", self.text)
+        self.names = {name for term in terms for name in expand(term)}
+
+    def handle_starttag(self, tag, attrs):
+        self.classes += (dict(attrs).get("class") or "").split()
+
+    def handle_data(self, data):
+        self.found.append(data)
+
+
+def document(name, hosts=3, vms=20):
+    return printed(json.loads(json.dumps(DOCUMENTS_OF[name](hosts, vms))), f"{name}.json")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_known_by_its_keys(name):
+    assert document(name).name == name
+
+
+@pytest.mark.parametrize(("hosts", "vms"), [(3, 20), (40, 300)])
+def test_every_finding_of_the_json_is_in_the_page(hosts, vms):
+    check = document("check", hosts, vms)
+    page = Text(html(report_of(check)))
+    bad = [f for f in check.values["findings"] if f["verdict"] != "pass"]
+    assert bad
+    for each in bad:
+        name = each["target"]["name"]
+        assert name in page.names or HOSTILE[:20] in name
+        for leaf in (each["rule"], safe(each["message"]), each["source"], each["evidence"][0]["path"]):
+            assert leaf in page.text
+    for each in check.values["findings"]:
+        assert each["rule"] in page.text
+        assert each["target"]["name"] in page.names or each["target"]["name"] == HOSTILE
+
+
+def test_the_matrix_has_the_worst_verdict_of_each_rule_and_target():
+    check = document("check")
+    (matrix,) = report_of(check).sections[0].pictures
+    at = {name: dict(zip(matrix.columns, cells, strict=True)) for names, cells in matrix.rows for name in expand(names)}
+    for each in check.values["findings"]:
+        if each["target"]["name"] != HOSTILE:
+            assert any(
+                cells[each["rule"]] == each["verdict"]
+                for names, cells in at.items()
+                if each["target"]["name"] in re.split(r", ", names) or each["target"]["name"] in names
+            )
+    assert any("" in cells.values() for cells in at.values())
+
+
+def test_paths_have_each_broken_link_once_and_named():
+    trace = document("trace", 3, 40)
+    page = Text(html(report_of(trace)))
+    assert "edge" in page.classes
+    graph = path_graph(trace.values["traces"], trace.values["pairs"])
+    broken = {h["name"] for t in trace.values["traces"] for h in t["links"] if h["verdict"] == "broken"}
+    assert {e.label for e in graph.edges if e.status == "fail"} == broken
+    assert all(e.label for e in graph.edges if e.status in ("fail", "unknown"))
+    ends = [graph.nodes[e.end].column - graph.nodes[e.begin].column for e in graph.edges]
+    assert set(ends) == {1}
+    for column in range(len(graph.columns)):  # parts of a column do not overlap
+        rows = sorted(n.row for n in graph.nodes if n.column == column)
+        assert all(after - before >= 1 for before, after in itertools.pairwise(rows))
+    for each in (h for t in trace.values["traces"] for h in t["links"] if h["verdict"] != "ok"):
+        assert each["name"] in page.text
+        assert each["seen"] in page.text
+        assert not each["fix"] or each["fix"]["line"] in page.text
+    assert trace.values["playbook"].strip().splitlines()[1].strip() in page.text
+
+
+def test_capacity_has_every_gpu_vm_and_what_fits():
+    capacity = document("capacity", 3, 5)
+    verdict = {"fits": False, "exact": True, "decided": True, "spare_hosts": 0, "left_over": ["train-9"], "room": {},
+               "explanation": "no GPU is left", "problems": [{"target": "train-9", "rule": "vgpu.capacity",
+               "message": "no room", "help": "take a smaller one"}]}  # fmt: skip
+    capacity.values["verdict"] = verdict
+    page = Text(html(report_of(capacity)))
+    for host in capacity.values["hosts"]:
+        assert host["host"] in page.names
+        for gpu in host["gpus"]:
+            assert gpu["pci"] in page.text
+            assert all(safe(each["vm"])[:6] in page.text for each in gpu["running"])
+    for words in ("no GPU is left", "train-9", "take a smaller one", "2 × grid_a100-1-5c", "not every VM fits"):
+        assert words in page.text
+
+
+def test_a_run_is_drawn_beside_what_was_planned():
+    run = large_reports.run(3, 6)
+    timeline = next(p for s in run_report(run).sections for p in s.pictures if p.form == "timeline")
+    states = {state for bar in timeline.bars for state, _, _ in bar.spans}
+    assert {"planned", "pass", "fail"} <= states
+    ends = {s: max(b + t for bar in timeline.bars for state, b, t in bar.spans if state == s) for s in states}
+    assert ends["planned"] < ends["pass"] == timeline.seconds  # the run was slower than expected
+    without = {**run, "approved": {"items": [], "impact": {}}}
+    assert "Timeline" in {s.title for s in run_report(without).sections}  # as an earlier version kept it
+
+
+def test_the_map_has_every_vm_before_and_after():
+    plan = large_reports.plan(3, 20)
+    page = Text(html(plan_report(plan)))
+    for host in plan["placed"]:
+        assert {host["host"]["name"]} <= page.names
+        for each in host["vms"]:
+            assert each["vm"]["name"] in page.names or each["vm"]["name"] == HOSTILE
+    assert "grid_a100-20c → grid_a100-3-20c, off and on" in page.text
+
+
+def test_places_of_a_finding_are_those_of_its_kind_else_of_its_target_else_of_the_playbook():
+    asked = [
+        {"kind": "mig", "file": "farm.yml", "line": 9, "column": 3, "targets": ["HostSystem:1"]},
+        {"kind": "graphics", "file": "farm.yml", "line": 4, "column": 3, "targets": ["HostSystem:1"]},
+    ]
+    place = places_of({"playbook": "farm.yml", "asked": asked})
+    on = {"target": {"kind": "host", "name": "esx", "ref": "HostSystem:1"}}
+    assert place({"rule": "mig.layout", **on}) == ("farm.yml", 9, 3)
+    assert place({"rule": "host.connected", **on}) == ("farm.yml", 4, 3)
+    assert place({"rule": "vcenter.version", "target": None}) == ("farm.yml", 0, 0)
+
+
+def test_sarif_of_1000_hosts_keeps_the_limits():
+    check = document("check", 1000, 1000)
+    for each in check.values["findings"]:
+        each.update(verdict="fail", message=f"{each['message']} {'x' * 3000}")
+    text = report_in(check, "sarif")
+    (run,) = json.loads(text)["runs"]
+    assert len(text.encode()) <= MOST_BYTES
+    left = run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert len(run["results"]) + int(left.split()[0]) == len(check.values["findings"])
+    assert len(run["results"]) <= MOST_RESULTS
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "plan", "run"])
+def test_markdown_of_1000_hosts_fits_into_a_merge_request(name):
+    if name in DOCUMENTS:
+        text = report_in(document(name, 1000, 1000), "markdown")
+    else:
+        report = (
+            plan_report(large_reports.plan(1000, 1000)) if name == "plan" else run_report(large_reports.run(1000, 9))
+        )
+        from vsphere_ai.report.pages.markdown import markdown
+
+        text = markdown(report)
+    assert 100 < len(text) <= MOST
+    assert "<script>" not in text
+
+
+def test_gitlab_gets_the_numbers_of_targets():
+    values = {**large_reports.plan(3, 6), "problems": [], "impact": {"created": [], "destroyed": []}}
+    made = [{"kind": "vm", "name": "new", "ref": "VirtualMachine:new"}]
+    values["impact"] = {"created": made}
+    values["items"].append({"target": made[0], "kind": "vgpu", "changes": [{"field": "profiles", "after": ["a"]}]})
+    plan = PlanDocument.model_validate(values)
+    assert json.loads(report_in(plan, "gitlab-terraform")) == {"create": 1, "update": 9, "delete": 0}
+    with pytest.raises(UsageError):
+        report_in(document("check"), "gitlab-terraform")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("form", [f for f in FORMS if f != "gitlab-terraform"])
+def test_every_document_has_every_form(name, form):
+    text = report_in(document(name), form)
+    assert text
+    assert "\u202e" not in text
+
+
+@given(data=st.data())
+@settings(max_examples=by_level(60, 600, 6000), deadline=None)
+def test_a_broken_document_is_refused_or_reported_and_never_a_crash(data):
+    found = document(data.draw(st.sampled_from(sorted(DOCUMENTS))), 1, 3)
+    values = copy.deepcopy(found.values)
+    at, key = values, data.draw(st.sampled_from(sorted(values)))
+    for _ in range(data.draw(st.integers(0, 4))):
+        if isinstance(at[key], dict) and at[key]:
+            at, key = at[key], data.draw(st.sampled_from(sorted(at[key])))
+        elif isinstance(at[key], list) and at[key]:
+            at, key = at[key], data.draw(st.integers(0, len(at[key]) - 1))
+    at[key] = data.draw(st.sampled_from([None, 1, "x", [], {}, [1], {"a": 1}, True]))
+    written = ""
+    with suppress(UsageError):
+        written = report_in(found._replace(values=values), "html")
+    assert not written or written.startswith("<!doctype html>")
+
+
+def test_a_page_that_is_too_heavy_is_named():
+    assert too_heavy(html(report_of(document("check")))) == ""
+    assert "3.0 MB" in too_heavy("x" * 3_000_001)
+    assert "10001 elements" in too_heavy("<p>" * 10_001)
+
+
+def test_names_are_folded_and_hostile_ones_stay_text():
+    text = html(report_of(document("capacity", 30, 8)))
+    assert listed([f"esx{n:04}.lab.local" for n in range(3, 31)]) in text
+    assert "<script>alert" not in text

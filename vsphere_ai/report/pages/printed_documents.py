@@ -1,0 +1,192 @@
+"""Shapes of what commands print as JSON, for the reports of it: what is read, and nothing else, is required."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
+
+
+class Vcenter(TypedDict):
+    """The vCenter of a document."""
+
+    name: str
+    version: str
+    build: str
+    instance: NotRequired[str]
+
+
+class Named(TypedDict):
+    """A target."""
+
+    kind: Literal["datacenter", "host", "vm"]
+    name: str
+    ref: str
+
+
+class Finding(TypedDict):
+    """A verdict of a rule."""
+
+    target: Named | None
+    rule: str
+    verdict: Literal["pass", "warn", "unknown", "fail"]
+    message: str
+    help: str
+    source: str
+    evidence: list[dict[str, str]]
+    refuses: bool
+
+
+class Check(TypedDict):
+    """What `check` prints."""
+
+    vcenter: Vcenter
+    findings: list[Finding]
+
+
+class Fix(TypedDict):
+    """The fix of a link."""
+
+    target: str
+    line: str
+
+
+class Link(TypedDict):
+    """A link of a path."""
+
+    name: str
+    verdict: Literal["ok", "note", "unknown", "broken"]
+    seen: str
+    help: str
+    rule: str
+    fix: Fix | None
+
+
+class Path(TypedDict):
+    """A path of RDMA traffic."""
+
+    vm: str
+    host: str | None
+    adapter: str
+    port_group: str
+    protocol: str | None
+    whole: bool
+    links: list[Link]
+
+
+class Cause(TypedDict):
+    """A link that keeps a pair from RDMA, and whose it is."""
+
+    target: str
+    link: str
+
+
+class Pair(TypedDict):
+    """What the traffic between two VMs uses."""
+
+    vms: list[str]
+    use: Literal["roce", "memory-copy", "tcp", "unknown", "none"]
+    why: str
+    causes: list[Cause]
+
+
+class Trace(TypedDict):
+    """What `rdma trace` prints."""
+
+    vcenter: Vcenter
+    traces: list[Path]
+    pairs: list[Pair]
+    playbook: str
+    unchanged: NotRequired[list[str]]
+
+
+class Running(TypedDict):
+    """A vGPU of a running VM."""
+
+    vm: str
+    profile: str
+
+
+class Instance(TypedDict):
+    """A MIG instance and where it begins, in memory slices."""
+
+    profile: str
+    start: int
+    in_use: bool
+
+
+class Move(TypedDict):
+    """Instances that have to move so that one more of a profile fits."""
+
+    profile: str
+    now: int
+    after: int
+    move_for_one_more: list[Instance]
+
+
+class Gpu(TypedDict):
+    """A GPU; one that MIG divides has slices and instances."""
+
+    pci: str
+    title: str
+    mode: str
+    running: list[Running]
+    room: dict[str, int]
+    slices: NotRequired[int]
+    instances: NotRequired[list[Instance]]
+    free_slices: NotRequired[list[int]]
+    stranded_slices: NotRequired[list[int]]
+    defragment: NotRequired[list[Move]]
+
+
+class Host(TypedDict):
+    """A host with its GPUs."""
+
+    host: str
+    gpus: list[Gpu]
+
+
+class Against(TypedDict):
+    """What stands against a playbook."""
+
+    target: str
+    rule: str
+    message: str
+    help: str
+
+
+class OnGpu(TypedDict):
+    """A vGPU on the GPU that it takes."""
+
+    gpu: str
+    profile: str
+
+
+class PowerOn(TypedDict):
+    """A VM with the host that it powers on on."""
+
+    vm: str
+    host: str
+    registered_on: str
+    vgpus: list[OnGpu]
+
+
+class Verdict(TypedDict):
+    """Whether the VMs of a playbook fit."""
+
+    fits: bool
+    spare_hosts: int
+    problems: list[Against]
+    warnings: NotRequired[list[str]]
+    explanation: NotRequired[str]
+    left_over: NotRequired[list[str]]
+    room: NotRequired[dict[str, int]]
+    power_on_order: NotRequired[list[PowerOn]]
+
+
+class Capacity(TypedDict):
+    """What `capacity` prints."""
+
+    vcenter: Vcenter
+    hosts: list[Host]
+    verdict: NotRequired[Verdict]
