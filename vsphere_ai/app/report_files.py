@@ -36,7 +36,7 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
 
     try:
         values = json.loads(text)
-        return printed(values, what) or _plan(values) or opened(values)
+        return _plan(values) or printed(values, what) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",

@@ -60,7 +60,7 @@ def _printed(source: Printed) -> Report:
     except (ValidationError, RecursionError) as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
         raise UsageError(
-            f"{source.file} is not as `{source.command} --format json` prints it: {where} is missing or of another kind",
+            f"{source.file} is not as `{source.command} --format json` prints it: {where} is missing or another kind",
             "write it again with this version",
             rule="usage.report",
         ) from None
