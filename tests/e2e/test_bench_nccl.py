@@ -97,11 +97,11 @@ def test_a_baseline_is_learned_from_the_set_and_holds_for_it(bench, cli, tmp_pat
     file, vms = tmp_path / "baseline.yml", "trn-0[1234567]"
     # a slow VM of seven is an outlier of what is learned
     bench.lab.set_defects({"kind": "gpu-slow", "host": "esx02*", "factor": 0.6})
-    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn-baseline", file) == 1
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn", file) == 1
     (line,) = [line for line in cli.out.splitlines() if line.startswith("learned:")]
     assert "all_reduce, 2 ranks: 11." in line
     assert "one run shows a slowdown of" in line
-    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn-baseline", file) == 64
+    assert cli("bench", "nccl", vms, *given, "--pairwise", "--learn", file) == 64
     bench.lab.set_defects({"kind": "gpu-slow", "host": "*", "factor": 0.6})
     assert cli("bench", "nccl", vms, *given, "--pairwise", "--baseline", file) == 1
     assert cli("bench", "nccl", vms, *given, "--baseline", file) == 1
@@ -110,7 +110,7 @@ def test_a_baseline_is_learned_from_the_set_and_holds_for_it(bench, cli, tmp_pat
     assert cli("bench", "nccl", vms, *given, "--pairwise", "--baseline", file) == 0
     # of all VMs together: the rows come as they are measured, and three runs are learned from
     whole = tmp_path / "whole.yml"
-    assert cli("bench", "nccl", vms, *given, "--learn-baseline", whole) == 0
+    assert cli("bench", "nccl", vms, *given, "--learn", whole) == 0
     assert [line.split()[:2] for line in cli.out.splitlines()[:3]] == [
         ["SIZE", "TIME"], ["64", "MiB"], ["128", "MiB"],
     ]  # fmt: skip

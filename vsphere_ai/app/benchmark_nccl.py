@@ -351,7 +351,7 @@ def _expected_of_a_pair(runner: Runner, nodes: Sequence[Node], expected: Sequenc
     own = [e.busbw for e in expected if e.operation == test.operation and e.ranks in (None, ranks)]
     if not own:
         words = f"the baseline has no figure of {test.operation} on {ranks} ranks"
-        raise UsageError(words, "learn one: --pairwise --learn-baseline FILE")
+        raise UsageError(words, "learn one: --pairwise --learn FILE")
     return own[0]
 
 

@@ -113,7 +113,7 @@ def _options() -> type[NcclOptions]:
     ),
     BASELINE,
     TOLERANCE,
-    click.option("--learn-baseline", "learned", type=FILE, help="Write a baseline of what was measured."),
+    click.option("--learn", "learned", type=FILE, help="Write a baseline of what was measured."),
 )
 @variable_options
 @format_option()

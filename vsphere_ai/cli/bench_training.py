@@ -144,7 +144,14 @@ def _burn() -> type[BurnOptions]:
         show_default=True,
         help="Type of its numbers.",
     ),
-    click.option("--every", type=click.FloatRange(1), default=15.0, show_default=True, help="Seconds between samples."),
+    click.option(
+        "--interval",
+        "every",
+        type=click.FloatRange(1),
+        default=15.0,
+        show_default=True,
+        help="Seconds between samples.",
+    ),
     click.option("--python", default="python3", show_default=True, metavar="PATH", help="Their Python with PyTorch."),
     NO_PREFLIGHT,
 )

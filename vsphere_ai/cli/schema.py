@@ -17,7 +17,8 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.command("schema")
 @click.argument("name", required=False, shell_complete=_names)
 @click.option(
-    "--write",
+    "-o",
+    "--output",
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -33,7 +34,7 @@ def command(name: str | None, path: Path | None) -> None:
 
     if name is None:
         if path is not None:
-            raise UsageError("--write needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
+            raise UsageError("--output needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
         width = max(map(len, SCHEMAS))
         for each, what in SCHEMAS.items():
             click.echo(f"{each:{width}}  {what}")

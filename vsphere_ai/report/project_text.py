@@ -27,7 +27,7 @@ _NOTES = (
     "This is what is there: `vsphere-ai plan playbook.yml` finds nothing to do.",
     "Change a value, or add one, and plan again; what a play does not name stays as it is.",
 )
-_SCHEMAS = "Editors check and complete it after: vsphere-ai schema playbook --write playbook.schema.json"
+_SCHEMAS = "Editors check and complete it after: vsphere-ai schema playbook -o playbook.schema.json"
 _MIG = """
 # GPUs that several VMs share (MIG). In a play of hosts, then in one of VMs:
 #   graphics: {{default_type: shared_direct}}
