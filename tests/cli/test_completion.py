@@ -47,6 +47,16 @@ def test_names_of_commands_options_and_targets_are_offered(state):
     assert "a100-40gb" in offered("mig", "layouts", "a100")
 
 
+def test_variables_of_the_playbook_on_the_line_are_offered(state):
+    playbook = state / "p.yml"
+    playbook.write_text("- vars: {profile: a, port: 1}\n- vms: x\n  vars: {other: 1}\n  vgpu: ['${profile}']\n")
+    assert offered("plan", str(playbook), "--var", "p") == ["profile=", "port="]
+    assert offered("destroy", str(playbook), "--var", "pr") == ["profile="]
+    assert offered("plan", "--var", "p") == []
+    playbook.write_text("- vars: [")
+    assert offered("plan", str(playbook), "--var", "p") == []
+
+
 def test_runs_are_offered_newest_first(state):
     assert offered("resume", "2026") == ["20260102-000000-bbbb", "20260101-000000-aaaa"]
     assert offered("rollback", "20260101")[0] == "20260101-000000-aaaa"

@@ -56,6 +56,9 @@ def test_hosts_have_values_of_their_own_and_a_saved_plan_keeps_them(cli, tmp_pat
     assert "10.0.0.7" in cli.out
     assert "10.0.0.8" in cli.out
     assert cli("verify", playbook, "-i", inventory) == 0
+    inventory.write_text(inventory.read_text().replace("esx02.lab.local:", "esx20.lab.local:"))
+    assert cli("plan", playbook, "-i", inventory) == 0
+    assert f"there is no host 'esx20.lab.local'  ({inventory}:3:" in cli.err
     assert cli("plan", playbook, "-i", INVENTORY) == 65
     assert "'server'" in cli.err
 

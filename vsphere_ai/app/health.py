@@ -21,7 +21,7 @@ from vsphere_ai.health.estate import shared
 from vsphere_ai.health.finding import Finding, Verdict, VmUse, worst
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.language.document import Faults, require
-from vsphere_ai.language.document import load as load_document
+from vsphere_ai.language.merge_keys import load as load_document
 from vsphere_ai.language.validation import Place, validate
 
 if TYPE_CHECKING:

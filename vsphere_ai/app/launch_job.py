@@ -13,7 +13,8 @@ from vsphere_ai.app.nodes_checked import Nodes
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Diagnostic, InputError, Refused
 from vsphere_ai.gpu import live
-from vsphere_ai.language.document import Faults, load, require
+from vsphere_ai.language.document import Faults, require
+from vsphere_ai.language.merge_keys import load
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.addresses.request import Terms
-from vsphere_ai.app.events import Emit, SessionOpened, Status, ignore
+from vsphere_ai.app.events import Emit, Remark, SessionOpened, Status, ignore
 from vsphere_ai.app.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
@@ -159,7 +159,14 @@ class Session:
 
     def split(self, playbook: Playbook, estate: Estate) -> Playbook:
         """Return a playbook whose plays have one value of each variable: those whose hosts have several are parts."""
-        return split(playbook, self.inventory, estate, vcenter=self.settings.name)
+        found = split(playbook, self.inventory, estate, vcenter=self.settings.name)
+        if playbook.varying and len(self.inventory.vcenters) == 1:
+            names = {host.name for host in estate.hosts}
+            for name, values in self.inventory.variables.hosts.items():
+                if name not in names:
+                    place = next((f"  ({each.place})" for each in values.values()), "")
+                    self.emit(Remark("variable.no-host", f"! host_vars: there is no host '{name}'{place}"))
+        return found
 
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
         """Narrow targets to those `--limit` names (as datacenters, hosts or VMs)."""

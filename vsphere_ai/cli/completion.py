@@ -55,6 +55,15 @@ def _boards(begun: str) -> list[CompletionItem]:
     return _beginning((each.board for each in board_types(None)), begun)
 
 
+def _variables(context: click.Context, begun: str) -> list[CompletionItem]:
+    """Complete the name of a variable of the playbook that is already on the line."""
+    from vsphere_ai.app.variable_names import variable_names
+
+    # where an option still lacks its value, click leaves arguments as they are typed
+    names = [name for each in context.args for name in variable_names(Path(each))]
+    return [] if "=" in begun else _beginning((f"{name}=" for name in names), begun)
+
+
 _ANY = _names("datacenter", "host", "vm")
 _BY_WORD: dict[str, Offer] = {
     "BOARD": _boards,
@@ -75,6 +84,8 @@ def offering(command: click.Command) -> click.Command:
     for each in command.commands.values() if isinstance(command, click.Group) else ():
         offering(each)
     for parameter in command.params:
+        if parameter.name == "variables":
+            parameter.shell_complete = _variables  # type: ignore[method-assign,assignment]
         word = (parameter.metavar or (parameter.human_readable_name)).strip(".[]").upper().replace("...", "")
         offer = _BY_WORD.get(word)
         if offer and (isinstance(parameter, click.Argument) or parameter.metavar):

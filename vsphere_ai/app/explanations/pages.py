@@ -21,7 +21,13 @@ _GROUPS: Mapping[str, Group] = {
     "rule": "rule", "id": "rule", "check": "check", "key": "key", "variable": "variable", "kind": "lab defect",
 }  # fmt: skip
 """First word of a table's head -> what its rows explain."""
-_PREFIXES = {"Playbooks": "play", "What a job says": "job", "Profile": "profile"}
+_PREFIXES = {
+    "Playbooks": "play",
+    "Variables, include, merge keys": "playbook",
+    "Values of variables": "inventory",
+    "What a job says": "job",
+    "Profile": "profile",
+}
 """Heading above a table of keys -> what they are keys of; every other heading is that itself."""
 GENERATED = ("compatibility", "assessment", "catalogue")
 """Pages that are written from data, which is explained itself; so are the checks on the page of health."""
