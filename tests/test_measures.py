@@ -21,6 +21,8 @@ CEILINGS = {
     "floors": 9,
 }
 LATER = (
+    "planning.placed",
+    "model.printed",
     "language.variable",
     "language.varying",
     "language.substitution",
