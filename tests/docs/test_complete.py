@@ -15,6 +15,8 @@ import pytest
 from vsphere_ai import errors
 from vsphere_ai.cli.launch import MODE, MODES
 from vsphere_ai.cli.main import COMMANDS, GROUPS, command
+from vsphere_ai.lab.faults import rule_file
+from vsphere_ai.lab.guest.defects import KINDS as DEFECTS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -226,3 +228,19 @@ def test_the_list_of_commands_fits_into_80_columns(monkeypatch):
         listed = command.get_help(context).partition("Set up:")[2].splitlines()
     rows = [line for line in listed if line.startswith("  ")]
     assert len(rows) == len(COMMANDS), "a text of a line each"
+
+
+def test_every_fault_of_the_lab_is_documented():
+    page = text_of(DOCS / "faults.md")
+    spans = set(re.findall(r"[a-z0-9-]+", " ".join(CODE.findall(FENCE.sub("", page)))))
+    assert {*rule_file.WORDS, *rule_file.NOT_METHODS} - spans == set()
+
+
+def test_every_defect_of_the_lab_is_documented():
+    page = text_of(DOCS / "health.md").partition("Defects of the lab")[2]
+    assert [kind for kind in DEFECTS if not re.search(rf"`[^`\n]*(?<![\w-]){kind}(?![\w-])[^`\n]*`", page)] == []
+
+
+def test_every_mode_of_a_job_is_documented():
+    page = text_of(DOCS / "training-jobs.md")
+    assert [mode for mode in MODES if f"| `{mode}` |" not in page] == []
