@@ -11,7 +11,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.geometry import SLICES
-from vsphere_ai.report.pages.tables import Entry, target, text
+from vsphere_ai.report.pages.tables import Entry, few, target, text
 from vsphere_ai.report.pages.values import GpuPicture, GpuRow
 
 MOST = 300
@@ -29,7 +29,7 @@ def gpu_pictures(items: Sequence[Entry]) -> tuple[GpuPicture, ...]:
     found, left = [], MOST
     for rows, targets in grouped(hosts).items():
         if len(rows) <= left:
-            found.append(GpuPicture(names(targets), rows))
+            found.append(GpuPicture(few(names(targets), len(targets), "host"), rows))
             left -= len(rows)
     return tuple(found)
 
@@ -40,7 +40,7 @@ def gpus_now(hosts: Sequence[Entry]) -> tuple[GpuPicture, ...]:
     found, left = [], MOST
     for rows, own in grouped((rows, name) for rows, name in divided if rows).items():
         if len(rows) <= left:
-            found.append(GpuPicture(listed(own), rows, now=True))
+            found.append(GpuPicture(few(listed(own), len(own), "host"), rows, now=True))
             left -= len(rows)
     return tuple(found)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.tables import Entry
+from vsphere_ai.report.pages.tables import Entry, few
 from vsphere_ai.report.pages.values import HostMap, Row, Section, VmCell
 
 SINGLE_VMS = 64
@@ -84,9 +84,9 @@ def _drawn(hosts: Mapping[str, Sequence[Vm]]) -> tuple[tuple[str, tuple[VmCell, 
 
 
 def _called(hosts: Sequence[str]) -> str:
-    return f"{counted(len(hosts), 'host')}: {listed(hosts)}" if hosts[1:] else hosts[0]
+    return f"{counted(len(hosts), 'host')}: {few(listed(hosts), len(hosts), 'host')}" if hosts[1:] else hosts[0]
 
 
 def _cells(vms: Iterable[Vm]) -> tuple[VmCell, ...]:
     alike = grouped((v[1:], v.name) for v in vms)
-    return tuple(VmCell(listed(own), len(own), *rest) for rest, own in alike.items())
+    return tuple(VmCell(few(listed(own), len(own), "VM"), len(own), *rest) for rest, own in alike.items())

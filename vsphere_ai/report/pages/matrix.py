@@ -8,7 +8,7 @@ from typing import Literal
 from vsphere_ai.model.state import Target
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.tables import Entry, target
+from vsphere_ai.report.pages.tables import Entry, few, target
 from vsphere_ai.report.pages.values import Matrix, Status
 
 ORDER: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
@@ -31,7 +31,7 @@ def matrix(findings: Sequence[Entry]) -> Matrix | None:
     alike = grouped((tuple(own.get(rule, _NONE) for rule in rules), on) for on, own in found.items())
     worst = sorted(alike.items(), key=lambda each: -_weight(each[0]))
     most = min(MOST_ROWS, MOST_CELLS // len(rules))
-    rows = tuple((names(t for t in own if t) or ESTATE, cells) for cells, own in worst[:most])
+    rows = tuple((few(names(t for t in own if t), len(own), "target") or ESTATE, cells) for cells, own in worst[:most])
     return Matrix(rules, rows, max(len(worst) - most, 0))
 
 

@@ -179,7 +179,7 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
     cases, results, places = [], [], places_of(plan)
     for problem in plan["problems"]:
         name, rule = problem["target"]["name"], problem["rule"]
-        said = f"{problem['message']} {problem.get('help', '')}".strip()
+        said = "; ".join(filter(None, (problem["message"], problem.get("help"))))
         cases.append(Case("problems", f"{rule} [{name}]", "fail", said))
         results.append(Result(rule, "fail", f"{name}: {said}", (name,), *places(problem)))
     more = checked_findings(plan.get("findings", ()), places)
@@ -197,7 +197,7 @@ def checked_findings(
     cases, results = [], []
     for finding in findings:
         on, status = text(finding["target"]), VERDICTS[finding["verdict"]]
-        said = f"{finding['message']} {finding['help']}".strip()
+        said = "; ".join(filter(None, (finding["message"], finding["help"])))
         cases.append(Case("findings", f"{finding['rule']} [{on}]", status, said))
         if status != "pass":
             where = f"{on}: " if on else ""

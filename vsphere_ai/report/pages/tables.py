@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.text import counted
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.values import Row, Section
 
 Entry = Mapping[str, Any]
+FEW = 90
+"""Characters up to which names are a heading, or beside a picture; the tables have all of them."""
 IMPACT = {
     "reboots": "reboot",
     "maintenance": "enter maintenance mode",
@@ -97,6 +100,13 @@ def about_rest(entries: Iterable[Entry], of: str) -> tuple[tuple[str, str], ...]
     """Return the targets under key `of` of entries, and everything else that those say."""
     rest = ((target(e[of]), (text({k: v for k, v in e.items() if k != of}),)) for e in entries)
     return tuple((on, said) for on, said in folded(rest))
+
+
+def few(said: str, count: int, noun: str) -> str:
+    """Return names as they are said, or where they are many how many there are and the first of them."""
+    if len(said) <= FEW:
+        return said
+    return f"{counted(count, noun)}, such as {said[:FEW].rpartition(', ')[0] or f'{said[:FEW]}…'}"
 
 
 def vcenter_facts(document: Entry) -> tuple[tuple[str, str], ...]:

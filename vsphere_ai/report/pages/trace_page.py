@@ -72,7 +72,7 @@ def _checked(traces: Sequence[Entry]) -> tuple[tuple[Case, ...], tuple[Result, .
     cases, results = [], []
     for trace in traces:
         for link in trace["links"]:
-            status, said = VERDICTS[link["verdict"]], f"{link['seen']} {link['help']}".strip()
+            status, said = VERDICTS[link["verdict"]], "; ".join(filter(None, (link["seen"], link["help"])))
             cases.append(Case(trace["vm"], link["name"], status, said))
             if status != "pass":
                 message = f"{trace['vm']}: {link['name']}: {said}"
