@@ -325,3 +325,34 @@ def test_the_type_of_a_value_is_kept_at_every_level(files, value):
     parts = tuple(item[0] for item in output.items)
     assert parts == (kept if isinstance(value, list) else (kept,))
     assert [type(part) for part in parts] == [type(each) for each in (kept if isinstance(value, list) else (kept,))]
+
+
+def test_no_other_playbook_is_read_while_a_variable_has_a_mistake(files):
+    asked = []
+    files.write("network.yml", "")
+
+    def resolve(reference):
+        asked.append(reference.name)
+        return "pg"
+
+    text = "- vars: {a: b}\n- vms: x\n  name: '${a} ${ref:network.lan}'\n  vgpu: ['${ref:network.lan}', '${NAME}']\n"
+    assert files.faults(text.replace("NAME", "c"), resolve=resolve)[0][0] == "play.yml:4:33"
+    assert asked == []
+    playbook = files.read(text.replace("NAME", "a"), resolve=resolve)
+    assert (playbook.plays[0].name, stated(playbook)) == ("b pg", {"vgpu.profiles": ("pg", "b")})
+    assert asked == ["lan", "lan"], "once per place"
+
+
+def test_a_reference_is_looked_up_once_though_hosts_have_values_of_their_own(files):
+    asked = []
+    files.write("network.yml", "")
+
+    def resolve(reference):
+        asked.append(reference.name)
+        return "3g.20gb"
+
+    text = "- vars: {m: enabled}\n- hosts: all\n  mig: {mode: '${m}', layout: '${ref:network.l}'}\n"
+    hosts = "host_vars: {esx01.lab.local: {m: disabled}, esx02.lab.local: {m: enabled}}"
+    playbook = files.read(text, inventory=hosts, resolve=resolve)
+    assert len(playbook.varying) == 1
+    assert asked == ["l"]
