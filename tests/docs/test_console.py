@@ -34,7 +34,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY = "..."
 STATE = "~/.local/state/vsphere-ai"
-COMMANDS = ("vsphere-ai", "cp", "sed")
+COMMANDS = ("vsphere-ai", "cp", "grep", "sed")
 
 
 @dataclass
