@@ -61,16 +61,14 @@ def profiles(names: Iterable[str]) -> str:
 def map_section(hosts: Mapping[str, Sequence[Vm]], note: str) -> Section:
     """Return a section with the map of hosts, and a table with the same."""
     drawn = _drawn(hosts)
-    rows: list[Row] = [
-        (name, listed(v.name for v in vms), before, after, effect)
-        for name, own in hosts.items()
-        for (before, after, effect), vms in grouped((v[1:], v) for v in own).items()
-    ]
-    alike = grouped((row[2:], row) for row in rows)
-    folded = tuple((listed(r[0] for r in own), ", ".join(r[1] for r in own), *rest) for rest, own in alike.items())
-    heads = ("hosts", "VMs", "vGPUs before", "vGPUs after", "what happens")
+    rows: tuple[Row, ...] = tuple(
+        (name, listed(own), *rest)
+        for name, vms in hosts.items()
+        for rest, own in grouped((v[1:], v.name) for v in vms).items()
+    )
+    heads = ("host", "VMs", "vGPUs before", "vGPUs after", "what happens")
     pictures = (HostMap(drawn),) if drawn else ()
-    return Section("Hosts and VMs", heads, folded, note, pictures, folded=True)
+    return Section("Hosts and VMs", heads, rows, note, pictures, folded=True)
 
 
 def _drawn(hosts: Mapping[str, Sequence[Vm]]) -> tuple[tuple[str, tuple[VmCell, ...]], ...]:
@@ -80,7 +78,7 @@ def _drawn(hosts: Mapping[str, Sequence[Vm]]) -> tuple[tuple[str, tuple[VmCell, 
         return tuple(rows[: 2 * SINGLE_HOSTS])
     if sum(map(len, hosts.values())) > SINGLE_VMS:
         return tuple((name, _cells(vms)) for name, vms in hosts.items())
-    return tuple((name, tuple(VmCell(v.name, 1, *v[1:]) for v in vms)) for name, vms in hosts.items())
+    return tuple((name, tuple(VmCell(*v) for v in vms)) for name, vms in hosts.items())
 
 
 def _called(hosts: Sequence[str]) -> str:
@@ -89,4 +87,4 @@ def _called(hosts: Sequence[str]) -> str:
 
 def _cells(vms: Iterable[Vm]) -> tuple[VmCell, ...]:
     alike = grouped((v[1:], v.name) for v in vms)
-    return tuple(VmCell(few(listed(own), len(own), "VM"), len(own), *rest) for rest, own in alike.items())
+    return tuple(VmCell(few(listed(own), len(own), "VM"), *rest) for rest, own in alike.items())

@@ -12,7 +12,7 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.values import Row, Section
 
 Entry = Mapping[str, Any]
-FEW = 90
+FEW = 110
 """Characters up to which names are a heading, or beside a picture; the tables have all of them."""
 IMPACT = {
     "reboots": "reboot",

@@ -56,10 +56,9 @@ class Timeline:
 
 @dataclass(frozen=True)
 class VmCell:
-    """VMs of a host that are alike: their names, how many, their vGPUs before and after, and what happens to them."""
+    """VMs of a host that are alike: their names, their vGPUs before and after, and what happens to them."""
 
     names: str
-    count: int
     before: str
     after: str
     effect: str = ""
