@@ -27,6 +27,7 @@ TYPED = {
     "fault": (("lab", "faults", "add", "{on: any, do: dorp}"), "'drop'"),
     "invariant": (("lab", "judge", "--skip", "powr"), "power"),
     "vCenter": (("plan", MISSION, "--vcenter", "lba"), "lab"),
+    "pool": (("ipam", "show", "mgtm", "-i", INVENTORY.parent / "training.yml"), "'mgmt'"),
     "host": (("plan", MISSION, "--limit", "esx1.lab.local"), "'esx01.lab.local'"),
     "group": (("plan", MISSION, "--limit", "gpu_host"), "'gpu_hosts'"),
     "VM": (("rdma", "trace", "trian-01", "-i", INVENTORY), "'train-01'"),

@@ -13,6 +13,7 @@ from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.suggestion import suggest
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.request import Lease
@@ -87,7 +88,7 @@ def _asked(name: str, known: set[str]) -> Range | None:
         return address_range(name)
     except ValueError:
         if name not in known:
-            help = f"give one of {', '.join(sorted(known - {'*'}))}" if known else "there are none"
+            help = suggest(name, known - {"*"}, "give one of") or "there are none"
             raise UsageError(f"'{name}' is no address, pool, or set that holds addresses", help) from None
         return None
 
