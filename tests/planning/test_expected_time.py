@@ -7,7 +7,8 @@ from support.estates import ESX1, estate, host, made, wants
 from support.missions import DESIRED, plain_farm
 
 from vsphere_ai.model.steps import what
-from vsphere_ai.planning.expected_time import estimate, sort_of
+from vsphere_ai.planning.expected_time import StepTimes, Usual, limit_of, seconds_left, sort_of, step_times
+from vsphere_ai.planning.expected_time import estimate as estimate_of
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 
@@ -15,7 +16,11 @@ MISSION = made(plain_farm(), DESIRED).steps
 
 
 def known_of(steps, seconds):
-    return {sort_of(what(p.step), p.step.summary): seconds for p in steps}
+    return {sort_of(what(p.step), p.step.summary): (seconds, 4) for p in steps}
+
+
+def estimate(steps, *times):
+    return estimate_of(steps, step_times(steps, *times))
 
 
 def critical_path(steps):
@@ -61,3 +66,45 @@ def test_nothing_that_goes_out_of_service_needs_no_window():
 def test_steps_of_one_sort_have_the_same_first_word():
     assert sort_of("change", "reconfigure: add 1") == sort_of("change", "reconfigure: add 2") == "change reconfigure"
     assert sort_of("host-back", "wait until") != sort_of("gpus-answer", "wait until")
+
+
+# -- what is left of a run
+
+
+@pytest.fixture
+def times():
+    return step_times(MISSION, known_of(MISSION, 10.0), 3, 64)
+
+
+def test_at_the_start_all_of_it_is_left(times):
+    assert seconds_left(MISSION, times, {}, ()) == estimate_of(MISSION, times).seconds
+
+
+def test_what_is_left_shrinks_as_steps_go_on_and_end(times):
+    whole = seconds_left(MISSION, times, {}, ())
+    first = next(p.id for p in MISSION if not p.after)
+    assert whole - 10 <= seconds_left(MISSION, times, {first: 4.0}, ()) <= whole
+    ended = {p.id for p in MISSION[: len(MISSION) // 2]}
+    assert seconds_left(MISSION, times, {}, ended) < whole
+    assert seconds_left(MISSION, times, {}, {p.id for p in MISSION}) == 0
+
+
+def test_an_overrun_is_not_counted_down_any_further():
+    """What waits for a step that takes longer than usual is still to be done: the rest does not shrink."""
+    chain = [PlannedStep(f"s{n:03}", MISSION[0].step, (f"s{n - 1:03}",) if n else ()) for n in range(3)]
+    times = StepTimes({p.id: Usual(10.0, 1) for p in chain}, 8, 1)
+    assert [seconds_left(chain, times, {"s000": each}, ()) for each in (0, 9, 10, 11, 500)] == [30, 21, 20, 20, 20]
+
+
+def test_steps_under_way_keep_their_places():
+    """Of two at a time, those under way go on before any other, though others have lower numbers."""
+    steps = [PlannedStep(f"s{n:03}", MISSION[0].step, ()) for n in range(4)]
+    times = StepTimes({p.id: Usual(10.0, 1) for p in steps}, 2, 1)
+    assert seconds_left(steps, times, {"s002": 5.0, "s003": 5.0}, ()) == 15
+
+
+def test_waits_have_limits():
+    limits = {what(p.step): limit_of(p.step) for p in MISSION}
+    assert limits["host-back"] > limits["gpus-answer"] > 0
+    assert limits["enter-maintenance"] > 0
+    assert limits["reboot"] is None

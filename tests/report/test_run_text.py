@@ -89,16 +89,14 @@ def test_what_is_left_open_is_named():
     ],
 )
 def test_an_event_is_one_line(event, expected):
-    line = event_text(event, "12:00:00", 4)
-    assert line.startswith("12:00:00 train-01 ")
+    line = event_text(event, 4)
+    assert line.startswith("train-01 ")
     assert "[2/4]" in line
     assert line.endswith(expected)
 
 
 def test_an_event_of_nobody():
-    assert event_text(Event("waiting", text="still working on esx01"), "12:00:00", 4) == (
-        "12:00:00 waiting: still working on esx01"
-    )
+    assert event_text(Event("waiting", text="still working on esx01"), 4) == ("waiting: still working on esx01")
 
 
 @pytest.mark.parametrize(
@@ -150,8 +148,8 @@ def test_nothing_hostile_reaches_the_terminal():
     texts = [
         run_text(bad),
         summary_line(bad),
-        event_text(Event("failed", plan.steps[0], EVIL), "12:00", 4),
-        event_text(Event("waiting", text=EVIL), "12:00", 4),
+        event_text(Event("failed", plan.steps[0], EVIL), 4),
+        event_text(Event("waiting", text=EVIL), 4),
         event_line(Event("failed", plan.steps[0], EVIL), "12:00"),
         diagnostics_text([Diagnostic(Mark(EVIL, 1, 1), EVIL, EVIL, EVIL)]),
         findings_text([Finding(evil, "vm.tools", "warn", EVIL, ((EVIL, EVIL),), EVIL, EVIL)], EVIL),

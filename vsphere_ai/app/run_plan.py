@@ -16,7 +16,7 @@ from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.surroundings import surroundings
+from vsphere_ai.app.surroundings import surroundings, times_of
 from vsphere_ai.errors import Storage
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.executor import Executor
@@ -88,7 +88,7 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
         context = replace(context, measure=origin.measure)
     runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
     session.stop.attach(runner)
-    emit(RunStarted(record.id, plan, session.stop))
+    emit(RunStarted(record.id, plan, session.stop, times_of(session, plan)))
     session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
     run = runner.run()
     result = _result(session, run, record.id, origin)

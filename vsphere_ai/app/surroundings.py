@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.results import Surroundings
 from vsphere_ai.language.inventory import CONNECTION
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.expected_time import estimate, sort_of
+from vsphere_ai.planning.expected_time import StepTimes, estimate, sort_of, step_times
 from vsphere_ai.runs.past_durations import past_durations
 from vsphere_ai.security.state_dir import lab_dir
 
@@ -33,9 +33,12 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
+def times_of(session: Session, plan: Plan) -> StepTimes:
+    """Return how long each step of a plan usually takes on its vCenter, by the last runs there."""
+    known, runs = past_durations(plan.about.instance, sort_of)
+    return step_times(plan.steps, known, runs, session.options.parallel)
+
+
 def surroundings(session: Session, plan: Plan) -> Surroundings:
     """Return which vCenter a plan is for, and how long it will take by the last runs on it."""
-    if not plan.steps:
-        return Surroundings(world_of(session))
-    known, runs = past_durations(plan.about.instance, sort_of)
-    return Surroundings(world_of(session), estimate(plan.steps, known, runs, session.options.parallel))
+    return Surroundings(world_of(session), estimate(plan.steps, times_of(session, plan)) if plan.steps else None)

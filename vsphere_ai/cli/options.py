@@ -31,6 +31,8 @@ vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Whi
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only results, questions and errors.")
 destroy_option = click.option(
     "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
 )

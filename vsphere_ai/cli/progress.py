@@ -1,12 +1,12 @@
-"""Progress of a run: a live view on a terminal, one line per event anywhere else, JSON lines on demand."""
+"""Progress of a run: a live view on a terminal, few lines anywhere else, JSON lines on demand."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,17 +20,21 @@ Emit = Callable[["Event"], None]
 
 
 @contextmanager
-def make_progress(started: RunStarted, form: str) -> Iterator[Emit]:
-    """Yield a function that shows the events of a run, one at a time, in the way this output wants them."""
+def make_progress(started: RunStarted, form: str, *, full: bool) -> Iterator[Emit]:
+    """Yield a function that shows the events of a run, one at a time; with `full` each in a line of its own."""
     if form == "json":
         from vsphere_ai.report.run_json import event_line, run_header
 
         json_stream.write("header", run_header(started.plan, started.run))
-        yield lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z")))
+        yield lambda event: click.echo(event_line(event, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+    elif streams.is_quiet():
+        yield lambda event: None
     elif streams.is_screen(sys.stdout):
-        yield from _live(started)
+        yield from _live(started, full=full)
+    elif full:
+        yield _each(len(started.plan.steps))
     else:
-        yield _lines(len(started.plan.steps))
+        yield from _folded(started)
 
 
 def lose_output(error: OSError) -> None:
@@ -40,57 +44,57 @@ def lose_output(error: OSError) -> None:
     streams.say(f"the output cannot be written ({why}); finishing what is in flight, starting nothing new")
 
 
-def _lines(total: int) -> Emit:
+def _each(total: int) -> Emit:
     from vsphere_ai.report.run_text import event_text
 
     def emit(event: Event) -> None:
         if event.what != "progress":
-            click.echo(event_text(event, _clock("%H:%M:%S"), total))
-            sys.stdout.flush()
+            _print([event_text(event, total)])
 
     return emit
 
 
-def _live(started: RunStarted) -> Iterator[Emit]:
-    """Keep one line per step in flight at the bottom of the screen; what ended scrolls above it."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+def _folded(started: RunStarted) -> Iterator[Emit]:
+    from vsphere_ai.report.run_log import RunLog
 
-    from vsphere_ai.model.text import duration, safe
+    log = RunLog(started.plan, started.times)
+    yield lambda event: _print(log.lines(event, time.monotonic()))
+    _print(log.close(time.monotonic()))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in _timed(lines):
+        click.echo(line)
+        sys.stdout.flush()
+
+
+def _timed(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines behind the time of day; on a terminal they fit its width."""
+    from vsphere_ai.cli.options import width
+    from vsphere_ai.report.folding import wrapped
+
+    for line in lines:
+        line = f"{time.strftime('%H:%M:%S')} {line}"
+        yield from wrapped([(line, 9)], width()) if sys.stdout.isatty() else [line]
+
+
+def _live(started: RunStarted, *, full: bool) -> Iterator[Emit]:
+    """Keep a table of what is under way at the bottom of the screen; the log scrolls above it."""
+    from vsphere_ai.cli.live import LiveArea
+    from vsphere_ai.report.live_text import LiveText
+    from vsphere_ai.report.run_log import RunLog
     from vsphere_ai.report.run_text import event_text
 
-    plan = started.plan
-    flying: dict[str, tuple[Any, float, str]] = {}
-    done = 0
-    console = Console(highlight=False)
-
-    def view() -> Text:
-        now = time.monotonic()
-        lines = [
-            f"  {safe(p.step.target.name):<18} {safe(p.step.summary)}  {duration(now - since)}  {safe(text)}"
-            for p, since, text in list(flying.values())
-        ]
-        footer = f"{done} of {len(plan.steps)} steps done · Ctrl-C finishes what is in flight and stops"
-        return Text("\n".join([*lines, footer]), overflow="ellipsis", no_wrap=True)
-
-    with Live(get_renderable=view, console=console, refresh_per_second=4, transient=True) as live:
+    text, log = LiveText(started.plan, started.run, started.times), RunLog(started.plan, started.times, heartbeat=False)
+    total = len(started.plan.steps)
+    with LiveArea(lambda width, height: text.lines(width, height, time.monotonic())) as area:
 
         def emit(event: Event) -> None:
-            nonlocal done
-            name = event.planned.id if event.planned else ""
-            if event.what == "start":
-                flying[name] = (event.planned, time.monotonic(), "")
-            elif event.what == "progress" and name in flying:
-                planned, since, _ = flying[name]
-                flying[name] = (planned, since, event.text)
-            elif event.what != "waiting":
-                flying.pop(name, None)
-                done += event.what == "done"
-                live.console.print(Text(event_text(event, _clock("%H:%M:%S"), len(plan.steps))))
+            now = time.monotonic()
+            with area.lock:
+                text.see(event, now)
+                each = full and event.what != "progress"
+                area.print([*_timed([event_text(event, total)] if each else () if full else log.lines(event, now))])
 
         yield emit
-
-
-def _clock(form: str) -> str:
-    return time.strftime(form)
+        area.print([*_timed(log.close(time.monotonic()))])

@@ -15,7 +15,7 @@ import click
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.notifying import notifier, notify_of_run, notify_options
-from vsphere_ai.cli.options import agreed, format_option, full_option, gathering, width
+from vsphere_ai.cli.options import agreed, format_option, full_option, gathering, quiet_option, verbose_option, width
 from vsphere_ai.errors import Storage, most_serious
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import safe
@@ -33,6 +33,8 @@ class Shown:
 
     form: str = "text"
     full: bool = False
+    verbose: bool = False
+    quiet: bool = False
     notify: NotifyRequest | None = None
 
 
@@ -42,14 +44,17 @@ def _shown() -> type[Shown]:
 
 def run_output_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of output and notifications; a command gets them as `shown`."""
-    return notify_options(gathering("shown", _shown, format_option(), full_option)(function))
+    return notify_options(
+        gathering("shown", _shown, format_option(), full_option, verbose_option, quiet_option)(function)
+    )
 
 
 class RunOutput:
     """Shows the events of a run, and stops it: on a signal, and when the output is not accepted any more."""
 
     def __init__(self, shown: Shown = Shown()) -> None:
-        self._form, self._full = shown.form, shown.full
+        self._form, self._full, self._verbose = shown.form, shown.full, shown.full or shown.verbose
+        streams.be_quiet(quiet=shown.quiet)
         self._notifier = notifier(shown.notify) if shown.notify else None
         self._running = ExitStack()
         self._started: RunStarted | None = None
@@ -154,7 +159,7 @@ class RunOutput:
         if self._form == "text":
             click.echo(f"Run {started.run}", err=True)
         self._started, self._last = started, {}
-        self._show = self._running.enter_context(make_progress(started, self._form))
+        self._show = self._running.enter_context(make_progress(started, self._form, full=self._verbose))
         self._running.enter_context(signals.first(started.stop))
         signals.add_farewell(self._last_words)
         self._running.callback(signals.drop_farewell, self._last_words)

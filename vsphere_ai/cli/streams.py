@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO, cast
 
@@ -24,7 +24,12 @@ _PLAIN = {"→": "->", "…": "...", "·": "-", "—": "-", "–": "-", "×": "x
 READER_LEFT = 141
 CLEAR = "\r\x1b[2K"
 
+_area: Callable[[Callable[[], int]], int] | None = None
+"""Writes above the live area of a terminal, while there is one."""
+_drawing = threading.local()
+
 _doing = ""
+_quiet = False
 _resting = threading.Event()
 _remarks: list[tuple[str, str]] = []
 
@@ -50,6 +55,17 @@ def is_screen(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
 
 
+def be_quiet(*, quiet: bool = True) -> None:
+    """Leave out what is neither a result nor an error, for this command."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Return whether only results and errors are to be written."""
+    return _quiet
+
+
 def say(text: str, rule: str = "") -> None:
     """Write a line to standard error. `rule` is the id of what it is about: such a line is kept as a remark."""
     if rule:
@@ -71,8 +87,24 @@ def fitted(text: str, indent: str) -> str:
 def status(line: str) -> None:
     """Show what is being done, on a terminal only; clear that line when it is empty."""
     doing(line)
-    if is_screen(sys.stderr):
+    if is_screen(sys.stderr) and _area is None and not _quiet:
         click.echo(f"{CLEAR}{line}", err=True, nl=False)
+
+
+def above(area: Callable[[Callable[[], int]], int] | None) -> None:
+    """Let everything that is written to a terminal go above a live area; None: there is none any more."""
+    global _area
+    _area = area
+
+
+def draw(text: str) -> None:
+    """Write to standard output what belongs to the live area itself."""
+    _drawing.now = True
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    finally:
+        _drawing.now = False
 
 
 def remarks() -> tuple[tuple[str, str], ...]:
@@ -109,6 +141,7 @@ def guarded() -> Iterator[None]:
     out, err = sys.stdout, sys.stderr
     written = (_Stream(out or _nothing()), _StatusLine(err or _nothing()))
     doing("")
+    be_quiet(quiet=False)
     _remarks.clear()
     with redaction.fresh():
         sys.stdout, sys.stderr = (redaction.masked(cast(TextIO, stream), tame) for stream in written)
@@ -142,6 +175,8 @@ class _Stream:
             text.encode(encoding)
         except UnicodeEncodeError:
             text = _spelt(text, encoding)
+        if _area is not None and not getattr(_drawing, "now", False) and is_screen(self._stream):
+            return _area(lambda: self._stream.write(text))
         return self._stream.write(text)
 
     def __getattr__(self, name: str) -> object:
@@ -183,7 +218,7 @@ def _pulse(streams: Sequence[_Stream], over: threading.Event) -> None:
     began = time.monotonic()
     while not over.wait(SILENCE / 16):
         last = max(began, *(s.last for s in streams))
-        if is_asking() or _resting.is_set():
+        if is_asking() or _quiet or _resting.is_set():
             began = time.monotonic()
         elif time.monotonic() - last > SILENCE * 15 / 16:
             _sign_of_life(time.monotonic() - began)

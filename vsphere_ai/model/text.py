@@ -36,12 +36,44 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text that takes no more than so many columns; ``…`` shows where it was cut."""
+    if columns(text) <= width:
+        return text
+    kept, left = "", width - 1
+    for character in text:
+        left -= _columns(character)
+        if left < 0:
+            break
+        kept += character
+    return f"{kept}…" if width > 0 else ""
+
+
+def filled(text: str, width: int) -> str:
+    """Return a text of exactly so many columns, cut or followed by spaces."""
+    text = cut(text, width)
+    return text + " " * (width - columns(text))
+
+
 def duration(seconds: float) -> str:
     """Return seconds as ``45s``, ``4m10s`` or ``1h05m``."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 # ECMA-48: control sequences, operating system commands up to their end, and other escapes

@@ -6,13 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from textwrap import wrap
 from typing import Generic, TypeVar
 
 from vsphere_ai.model.name_ranges import fold, listed, quoted
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import counted, safe
+from vsphere_ai.model.text import columns, counted, safe
 from vsphere_ai.report.layout import grouped
 
 T = TypeVar("T")
@@ -105,11 +103,24 @@ def _hanging(line: str) -> int:
 
 def wrapped(lines: Iterable[Line], width: int) -> Iterator[str]:
     """Yield lines that a terminal of that many columns takes; words stay whole."""
-    whole = partial(wrap, break_on_hyphens=False, break_long_words=False)
     for text, indent in lines:
         line = safe(text)
-        if not indent or len(line) <= width:
+        if not indent or columns(line) <= width:
             yield line
             continue
         lead = line[: len(line) - len(line.lstrip())]
-        yield from whole(line.strip(), width, initial_indent=lead, subsequent_indent=" " * min(indent, width * 2 // 5))
+        yield from _wrap(line[len(lead) :], width, lead, " " * min(indent, width * 2 // 5))
+
+
+def _wrap(text: str, width: int, lead: str, hanging: str) -> Iterator[str]:
+    """Yield the lines of a text; the spaces between its words stay, except where a line ends."""
+    line, space = lead, ""
+    for part in re.findall(r"\s+|\S+", text.rstrip()):
+        if part.isspace():
+            space = part
+        elif space and columns(line + space + part) > width:
+            yield line
+            line, space = hanging + part, ""
+        else:
+            line, space = line + space + part, ""
+    yield line

@@ -39,13 +39,13 @@ def _expected(estimate: Estimate) -> Iterator[str]:
     by = "a guess: no run here has done this yet" if not estimate.runs else f"by {counted(estimate.runs, 'run')} here"
     by = f"partly a guess, {by}" if estimate.runs and estimate.guessed else by
     about = "about" if estimate.runs else "perhaps"
-    yield f"takes {about} {_rounded(estimate.seconds)} in all ({by})"
+    yield f"takes {about} {rounded(estimate.seconds)} in all ({by})"
     if estimate.window:
-        each = f", {about} {_rounded(estimate.host)} for each host" if estimate.host else ""
-        yield f"needs a maintenance window of {about} {_rounded(estimate.window)}{each}"
+        each = f", {about} {rounded(estimate.host)} for each host" if estimate.host else ""
+        yield f"needs a maintenance window of {about} {rounded(estimate.window)}{each}"
 
 
-def _rounded(seconds: float) -> str:
+def rounded(seconds: float) -> str:
     """Return a duration as exactly as it is known: in minutes from ten of them on."""
     return f"{round(seconds / 60)}m" if 600 <= seconds < 3570 else duration(seconds)
 

@@ -19,21 +19,24 @@ _VMS = re.compile(r"\b[0-9]+ VMs?\b")
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
+    """A line of the order: one thing that is done on one target, or on several of a unit."""
+
     summary: str
     steps: Sequence[PlannedStep]
 
     @property
     def targets(self) -> list[Target]:
+        """The targets of its steps."""
         return [p.step.target for p in self.steps]
 
 
 @dataclass(frozen=True)
-class _Unit:
+class Unit:
     """A host with the VMs that wait for it or that it waits for; or a target by itself."""
 
     head: Target
-    rows: Sequence[_Row]
+    rows: Sequence[Row]
 
 
 def order_lines(steps: Sequence[PlannedStep], *, full: bool) -> Iterator[Line]:
@@ -42,17 +45,17 @@ def order_lines(steps: Sequence[PlannedStep], *, full: bool) -> Iterator[Line]:
     Numbers are those of the steps, as in the log of the run and, behind an ``s``, in JSON.
     """
     known = frozenset(p.step.target.name for p in steps)
-    for units in grouped((_signature(unit, known), unit) for unit in _units(steps)).values():
-        if full or len(units) == 1:
-            for unit in units:
+    for same in grouped((signature(unit, known), unit) for unit in units(steps)).values():
+        if full or len(same) == 1:
+            for unit in same:
                 yield from _rows(unit, counts=False)
         else:
-            heads = [unit.head for unit in units]
+            heads = [unit.head for unit in same]
             yield f"  {names(heads)}: {how_many(heads)} alike; steps of {quoted(heads[0].name)}:", 4
-            yield from _rows(units[0], counts=True)
+            yield from _rows(same[0], counts=True)
 
 
-def _rows(unit: _Unit, *, counts: bool) -> Iterator[Line]:
+def _rows(unit: Unit, *, counts: bool) -> Iterator[Line]:
     """Yield the rows of a unit; with `counts`, of what is done on several targets, their number."""
     for row in unit.rows:
         targets = row.targets
@@ -73,13 +76,13 @@ def number_of(planned: PlannedStep) -> int:
     return int(planned.id.lstrip("s"))
 
 
-def _signature(unit: _Unit, known: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+def signature(unit: Unit, known: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Return what is done on a unit's host and on its VMs; how many VMs there are, and their names, do not count."""
     said = [(row.targets[0].kind, _said(row, known)) for row in unit.rows]
     return tuple(tuple(words for kind, words in said if kind == each) for each in NOUNS)
 
 
-def _said(row: _Row, known: frozenset[str]) -> str:
+def _said(row: Row, known: frozenset[str]) -> str:
     """Return what is done, without names; a clone and a move name hosts that may be no targets."""
     step = row.steps[0].step
     if isinstance(step, Clone | Migrate):
@@ -87,7 +90,7 @@ def _said(row: _Row, known: frozenset[str]) -> str:
     return _VMS.sub("VMs", nameless(row.summary, known))
 
 
-def _units(steps: Sequence[PlannedStep]) -> Iterator[_Unit]:
+def units(steps: Sequence[PlannedStep]) -> Iterator[Unit]:
     """Yield units in the order of their first steps."""
     hosts = _hosts(steps)
     level = {p.id: n for n, wave in enumerate(waves(steps)) for p in wave}
@@ -99,7 +102,7 @@ def _units(steps: Sequence[PlannedStep]) -> Iterator[_Unit]:
             step = planned.step
             times[step.target, step.summary] += 1
             rows[step.target.kind, step.summary, times[step.target, step.summary]].append(planned)
-        yield _Unit(head, [_Row(summary, found) for (_, summary, _), found in rows.items()])
+        yield Unit(head, [Row(summary, found) for (_, summary, _), found in rows.items()])
 
 
 def _hosts(steps: Sequence[PlannedStep]) -> Mapping[Target, Target]:

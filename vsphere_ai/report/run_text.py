@@ -13,12 +13,12 @@ from vsphere_ai.report.folding import alike, how_many, nameless, names, of_sampl
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
 
-def event_text(event: Event, clock: str, total: int) -> str:
-    """Return one event as a line: time, target, step number of the total, what happened."""
+def event_text(event: Event, total: int) -> str:
+    """Return one event as a line: target, step number of the total, what happened."""
     if event.planned is None:
-        return f"{clock} {event.what}: {safe(event.text)}"
+        return f"{event.what}: {safe(event.text)}"
     step, number = event.planned.step, int(event.planned.id.lstrip("s"))
-    head = f"{clock} {safe(step.target.name):<18} [{number}/{total}] {safe(step.summary)}"
+    head = f"{safe(step.target.name):<18} [{number}/{total}] {safe(step.summary)}"
     if event.what == "start":
         return head
     if event.what == "progress":

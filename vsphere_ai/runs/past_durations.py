@@ -13,8 +13,8 @@ LATEST = 20
 """Runs that are looked at, the latest ones."""
 
 
-def past_durations(instance: str, sort_of: Callable[[str, str], str]) -> tuple[Mapping[str, float], int]:
-    """Return the median seconds of steps that were done, by their sort, and of how many runs they are.
+def past_durations(instance: str, sort_of: Callable[[str, str], str]) -> tuple[Mapping[str, tuple[float, int]], int]:
+    """Return the median seconds of steps that were done, and their number, by their sort; and of how many runs.
 
     `instance` is the UUID of the vCenter; `sort_of` makes a sort of a step's type and its summary.
     """
@@ -28,4 +28,4 @@ def past_durations(instance: str, sort_of: Callable[[str, str], str]) -> tuple[M
                 found[sort_of(step.what, step.summary)].append(took.total_seconds())
             runs += bool(done)
         record.close()
-    return {sort: median(seconds) for sort, seconds in found.items()}, runs
+    return {sort: (median(seconds), len(seconds)) for sort, seconds in found.items()}, runs
