@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from support.estates import CLUSTER, estate, guest, host, made, wants
+from support.estates import estate, guest, host, made, wants
 from support.growing import Calls, exponent
+from support.large_plans import esx, names_in, plan_of, train
 from support.missions import DESIRED, plain_farm
 
 from vsphere_ai.errors import StepFailed
-from vsphere_ai.language.patterns import expand
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
@@ -27,26 +27,6 @@ DIGEST = "0123456789abcdef"
 TWO_SCREENS = 80
 
 
-def esx(number):
-    return Target("host", f"esx{number:03}.lab.local", f"HostSystem:host-{number}")
-
-
-def train(number):
-    return Target("vm", f"train-{number:04}", f"VirtualMachine:vm-{number}")
-
-
-def plan_of(hosts, vms, *, versions=(17,)):
-    """A plan that reboots every host, and switches every VM off and on."""
-    targets = [esx(n) for n in range(1, hosts + 1)]
-    guests = [
-        guest(train(n), targets[n % hosts], config__version=f"vmx-{versions[n % len(versions)]}")
-        for n in range(1, vms + 1)
-    ]
-    wanted = {h: wants(HostGraphics(default_type="shared_direct")) for h in targets}
-    wanted |= {train(n): wants(VmHardware(version=19)) for n in range(1, vms + 1)}
-    return made(estate(*(host(h, parent=CLUSTER) for h in targets), *guests), wanted)
-
-
 @pytest.fixture(scope="module")
 def rack():
     return plan_of(32, 256)
@@ -55,11 +35,6 @@ def rack():
 @pytest.fixture(scope="module")
 def large():
     return plan_of(125, 875)
-
-
-def names_in(text):
-    """The names that the ranges and words of a text stand for."""
-    return [name for term in re.findall(r"[\w.-]+(?:\[\d+:\d+\])?[\w.]*", text) for name in expand(term)]
 
 
 def section(text, title):

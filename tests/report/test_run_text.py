@@ -53,9 +53,10 @@ def test_a_run_that_destroyed_vms_counts_them():
 def test_a_failed_run_says_what_why_and_what_to_do():
     lines = run_text(FAILED).splitlines()
     assert lines[0] == "1 of 4 steps done in 4m10s, 0 targets read back and found as planned"
-    assert lines[1] == f"FAILED  train-01: {CHANGE.step.summary}"
-    assert [line.strip() for line in lines[2:4]] == ["no such profile", "look at the host"]
-    assert lines[4] == "2 steps were not started because of that"
+    assert lines[1:3] == ["  steps    1 done, 1 failed, 2 not started", "  targets  1 failed"]
+    assert lines[3] == f"FAILED  train-01: {CHANGE.step.summary}"
+    assert [line.strip() for line in lines[4:6]] == ["no such profile", "look at the host"]
+    assert lines[6] == "2 steps were not started because of that"
     one = run_text(run("done", "done", "failed", "skipped", error=StepFailed("no such profile")))
     assert one.splitlines()[-1] == "1 step was not started because of that"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import FILE, format_option, full_option, playbook_options, width
 
@@ -32,6 +33,7 @@ def command(playbook: Path | None, form: str, estate: EstateRequest, **flags: bo
     from vsphere_ai.report.findings_text import counts_text, findings_document, findings_text
     from vsphere_ai.report.json_text import json_text
 
+    streams.be_quiet(quiet=flags["quiet"])
     result = app.check(app.CheckRequest(playbook, estate), show_event)
     if form == "json":
         found = findings_document(result.findings, passes=not flags["failures"])

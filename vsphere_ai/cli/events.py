@@ -19,9 +19,9 @@ def show_event(event: Event) -> None:
 
     match event:
         case events.Remark():
-            streams.say(safe(event.text), event.rule)
+            streams.note(safe(event.text), event.rule)
         case events.Waiting():
-            streams.say(safe(event.text))
+            streams.note(safe(event.text))
         case events.Answer():
             click.echo(event.text)
         case events.Status():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from vsphere_ai.cli import streams
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.asking import asking
 
@@ -32,7 +33,14 @@ start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only results, questions and errors.")
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda _context, _option, quiet: streams.be_quiet(quiet=quiet),
+    help="Print only results, questions and errors.",
+)
 destroy_option = click.option(
     "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
 )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli import streams
 from vsphere_ai.cli.colour import colour
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, full_option, login_option, playbook_options, width
+from vsphere_ai.cli.options import FILE, format_option, full_option, login_option, playbook_options, quiet_option, width
 from vsphere_ai.model.name_ranges import shell_word
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 @login_option
 @format_option()
 @full_option
+@quiet_option
 @click.option("-o", "--output", type=FILE, help="Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
 def command(playbook: Path, form: str, output: Path | None, estate: EstateRequest, **flags: bool) -> int:
@@ -32,7 +34,7 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.outputs_text import outputs_document
-    from vsphere_ai.report.plan_text import Beside, plan_text
+    from vsphere_ai.report.plan_text import Beside, plan_text, result_lines
 
     if output:
         app.require_replaceable(output)  # before anything is read: that may take minutes
@@ -41,6 +43,8 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         more = {"left_out": result.excluded, "world": result.around.world, "expected": result.around.estimate}
         more |= {"outputs": outputs_document(result.outputs)} if result.outputs else {}
         click.echo(json_text(**result.document(), **more))
+    elif streams.is_quiet():
+        click.echo("\n".join(result_lines(result.plan, width())))
     else:
         around = result.around
         variables = result.playbook.variables
@@ -53,9 +57,9 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         return result.exit_code
     if output:
         app.save_plan(result, output)
-        click.echo(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}", err=True)
+        streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}")
     elif result.plan.steps and form == "text":
-        click.echo(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}", err=True)
+        streams.note(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}")
     return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
 
 

@@ -34,7 +34,6 @@ class Shown:
     form: str = "text"
     full: bool = False
     verbose: bool = False
-    quiet: bool = False
     notify: NotifyRequest | None = None
 
 
@@ -54,7 +53,6 @@ class RunOutput:
 
     def __init__(self, shown: Shown = Shown()) -> None:
         self._form, self._full, self._verbose = shown.form, shown.full, shown.full or shown.verbose
-        streams.be_quiet(quiet=shown.quiet)
         self._notifier = notifier(shown.notify) if shown.notify else None
         self._running = ExitStack()
         self._started: RunStarted | None = None
@@ -125,7 +123,7 @@ class RunOutput:
 
     def _plan(self, proposal: Proposal) -> None:
         from vsphere_ai.cli.colour import colour
-        from vsphere_ai.report.plan_text import Beside, plan_text
+        from vsphere_ai.report.plan_text import Beside, plan_text, result_lines
 
         plan, json = proposal.plan, self._form == "json"
         for item in plan.items if json else ():  # the text of the plan says it otherwise
@@ -134,7 +132,10 @@ class RunOutput:
         if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
             around, variables = proposal.around, proposal.variables
             beside = Beside(proposal.excluded, proposal.outputs, self._full, around.world, around.estimate, variables)
-            shown = plan_text(plan, proposal.digest, width(), beside)
+            if streams.is_quiet() and (plan.problems or proposal.confirmed):
+                shown = "\n".join(result_lines(plan, width()))
+            else:
+                shown = plan_text(plan, proposal.digest, width(), beside)
             click.echo(colour(shown), err=json)
         if plan.problems:
             self._nothing_done(replace(proposal, open_runs=()))
@@ -156,7 +157,7 @@ class RunOutput:
     def _start(self, started: RunStarted) -> None:
         from vsphere_ai.cli.progress import make_progress
 
-        if self._form == "text":
+        if self._form == "text" and not streams.is_quiet():
             click.echo(f"Run {started.run}", err=True)
         self._started, self._last = started, {}
         self._show = self._running.enter_context(make_progress(started, self._form, full=self._verbose))
@@ -203,7 +204,8 @@ class RunOutput:
             code, left = self.exit_code(result), (*run.open, *result.open_runs)
             json_stream.write("summary", summary_line(replace(run, open=left), code, streams.remarks()))
             return
-        click.echo(f"\n{run_text(run)}")
+        columns = width() if sys.stdout.isatty() else 10_000
+        click.echo(f"{'' if streams.is_quiet() else chr(10)}{run_text(run, columns, full=self._full)}")
         for line in result.open_runs:
             streams.say(safe(f"! {line}"), "run.left-open")
         if result.gone:

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, estate_options, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option, full_option, width
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,14 +31,15 @@ def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these kinds of settings.", shell_complete=_kinds)
 @click.option("-o", "--output", type=FILE, help="Write the playbook to FILE, which must not be there yet.")
 @format_option()
-def command(what: str, kind: str, output: Path | None, form: str, estate: EstateRequest) -> int:
+@full_option
+def command(what: str, kind: str, output: Path | None, form: str, estate: EstateRequest, **flags: bool) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Targets that have the same settings are one play, with their names as ranges. Planning the result finds nothing to
     do. What cannot be read is left out, with a comment saying why.
 
     With the name of a RUN, or its beginning: who ran what and when, what was approved, how each step ended, and what
-    is still pending. No vCenter is asked for that.
+    is still pending. Equal steps of several targets are one line; --full shows each. No vCenter is asked for that.
     """
     from vsphere_ai import app
     from vsphere_ai.report.playbook_text import playbook_text
@@ -46,7 +47,7 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
     if what and app.is_recorded(what):
         if kind or output:
             raise UsageError("--kind and --output are for the live state, not for a run", "leave them out")
-        return _show_run(what, form)
+        return _show_run(what, form, full=flags["full"])
     if form == "json":
         raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
     if output:
@@ -62,11 +63,11 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
     return 0
 
 
-def _show_run(name: str, form: str) -> int:
+def _show_run(name: str, form: str, *, full: bool) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.run_record import record_text, run_document
 
     record = app.open_record(name)
-    click.echo(json_text(**run_document(record)) if form == "json" else record_text(record))
+    click.echo(json_text(**run_document(record)) if form == "json" else record_text(record, width(), full=full))
     return 0

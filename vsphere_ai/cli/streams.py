@@ -26,7 +26,15 @@ CLEAR = "\r\x1b[2K"
 
 _area: Callable[[Callable[[], int]], int] | None = None
 """Writes above the live area of a terminal, while there is one."""
-_drawing = threading.local()
+
+
+class _Drawing(threading.local):
+    """Whether this thread writes the live area itself."""
+
+    now = False
+
+
+_drawing = _Drawing()
 
 _doing = ""
 _quiet = False
@@ -71,6 +79,14 @@ def say(text: str, rule: str = "") -> None:
     if rule:
         _remarks.append((rule, text))
     click.echo(text, err=True)
+
+
+def note(text: str, rule: str = "") -> None:
+    """Say what is neither a result nor an error; where that is not wanted, it is only kept as a remark."""
+    if not _quiet:
+        say(text, rule)
+    elif rule:
+        _remarks.append((rule, text))
 
 
 def fitted(text: str, indent: str) -> str:
@@ -175,7 +191,7 @@ class _Stream:
             text.encode(encoding)
         except UnicodeEncodeError:
             text = _spelt(text, encoding)
-        if _area is not None and not getattr(_drawing, "now", False) and is_screen(self._stream):
+        if _area is not None and not _drawing.now and is_screen(self._stream):
             return _area(lambda: self._stream.write(text))
         return self._stream.write(text)
 

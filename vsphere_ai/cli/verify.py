@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.notifying import notifier, notify_of_drift, notify_options, now
-from vsphere_ai.cli.options import FILE, format_option, gathering, playbook_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, playbook_options, quiet_option
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def _request() -> type[WatchRequest]:
 )
 @notify_options
 @format_option()
+@quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
     """Compare the estate with PLAYBOOK; exits 0 when it is as wanted, 2 when it drifted, 1 when that is not known.
@@ -54,7 +55,7 @@ def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: b
     vCenter refuses the login (4). Changes nothing.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.drift_text import drift_text
+    from vsphere_ai.report.drift_text import drift_counts, drift_text
     from vsphere_ai.report.json_text import json_text
 
     to, playbook = notifier(notify), str(request.playbook)
@@ -70,7 +71,7 @@ def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: b
         kept = {k: document[k] for k in ("vcenter", "playbook", "items", "problems")}
         click.echo(json_text(as_wanted=result.as_wanted, **kept))
     else:
-        click.echo(drift_text(result.plan))
+        click.echo(drift_counts(result.plan) if streams.is_quiet() else drift_text(result.plan))
     notify_of_drift(to, app.DriftSeen.only(result), playbook)
     return result.exit_code
 

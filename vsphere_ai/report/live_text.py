@@ -15,7 +15,7 @@ from vsphere_ai.report.folding import how_many, names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plan_impact import rounded
 from vsphere_ai.report.plan_order import Unit, number_of, units
-from vsphere_ai.report.run_log import usual_text
+from vsphere_ai.report.run_log import OVER, usual_text
 from vsphere_ai.report.run_text import WORDS
 
 WIDE, WIDER = 96, 124
@@ -24,8 +24,6 @@ LIMIT = 8
 BAR = 24
 FAILURES = 5
 """Rows for what failed last."""
-OVER = 1.0
-"""Seconds over the usual time from which a step is said to be late."""
 _BAD = ("failed", "unknown")
 
 
@@ -100,7 +98,7 @@ class LiveText:
 
     def _late(self, running: Sequence[_Running], now: float) -> bool:
         times = self._times.steps
-        return any(now - r.since > times[r.planned.id].seconds + OVER and times[r.planned.id].times for r in running)
+        return any(now - r.since >= times[r.planned.id].seconds + OVER for r in running)
 
     def _rows(self, found: Sequence[tuple[int, list[_Running]]], width: int, now: float) -> Iterator[str]:
         heads = [safe(self._units[n].head.name) for n, _ in found]

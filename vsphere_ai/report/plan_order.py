@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.model.name_ranges import quoted
@@ -74,6 +74,18 @@ def _numbers(steps: Sequence[PlannedStep]) -> str:
 def number_of(planned: PlannedStep) -> int:
     """Return the number of a step: the one of its id."""
     return int(planned.id.lstrip("s"))
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Return numbers of steps as ranges; of more than three ranges, the first two: ``1-8, 12, …``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    return ", ".join(texts if len(texts) <= 3 else [*texts[:2], "…"])
 
 
 def signature(unit: Unit, known: frozenset[str]) -> tuple[tuple[str, ...], ...]:

@@ -48,6 +48,11 @@ def plan_text(plan: Plan, digest: str, width: int = 100, beside: Beside | None =
     return "\n".join(wrapped(_lines(plan, digest, beside or Beside()), width))
 
 
+def result_lines(plan: Plan, width: int = 100) -> Iterator[str]:
+    """Yield the problems of a plan, and its last line."""
+    yield from wrapped([*_section("PROBLEMS", _problems(plan, full=False)), (_summary(plan), 0)], width)
+
+
 def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     full, left_out, outputs = beside.full, beside.left_out, beside.outputs
     about = plan.about

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from vsphere_ai.model.name_ranges import fold
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.expected_time import StepTimes, seconds_left
@@ -13,15 +14,19 @@ from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.report.folding import FEW, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.plan_order import Unit, number_of, signature, units
+from vsphere_ai.report.plan_order import Unit, number_of, number_ranges, signature, units
 from vsphere_ai.report.run_text import WORDS, event_text
 
 SILENCE = 7.0
 """Seconds without a line after which one says what is under way."""
-LONG = 20.0
-"""Usual seconds of a step from which what ended before it is said when it starts."""
+LONG = 30.0
+"""Usual seconds of a step from which what ended before it is said when only it is under way."""
+OVER = 1.0
+"""Seconds over the usual time from which a step is late."""
 SHORTEST, LONGEST = 2.0, 30.0
 """Seconds for which a line waits for others that are alike."""
+NAMED = 3
+"""Terms of names that a line has; of more, their number."""
 LINES = 200
 """Lines that a run of many targets should take, about."""
 _BAD = ("failed", "unknown")
@@ -46,6 +51,8 @@ class _Held:
     last: float
     text: str
     state: str
+    named: str = ""
+    """The text of the first target, with names in it."""
     steps: list[PlannedStep] = field(default_factory=list)
     who: list[Target] = field(default_factory=list)
 
@@ -92,9 +99,11 @@ class RunLog:
                 yield from self._flush(now, everything=True)
                 yield event_text(event, self._total)
         elif event.what == "start":
+            unit = self._unit[planned.id]
+            others = any(self._unit[name] is unit for name in self._running)
             self._running[planned.id] = planned, now
-            if self._times.steps[planned.id].seconds >= LONG:
-                yield from self._say_ended(self._unit[planned.id], now)
+            if self._times.steps[planned.id].seconds >= LONG and not others:
+                yield from self._say_ended(unit, now)
         elif event.what in ("done", "skipped", *_BAD):
             yield from self._end(planned, event, now)
         yield from self._flush(now)
@@ -138,12 +147,12 @@ class RunLog:
         if ended is None:
             return
         alone = not hold and not self._others(unit)
-        text = "; ".join(self._said(unit, ended.steps, counts=not alone))
+        text, named = ("; ".join(self._said(unit, ended.steps, counts=counts)) for counts in (True, False))
         key = ("done", nameless(text, self._known))
         alone = alone and key not in self._held
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = _Held(now, ended.began, ended.last, text, "done")
+            held = self._held[key] = _Held(now, ended.began, ended.last, text, "done", named)
         held.steps += [planned for planned, _ in ended.steps]
         held.who.append(unit.head)
         held.began, held.last = min(held.began, ended.began), ended.last
@@ -165,7 +174,7 @@ class RunLog:
         texts = []
         for (text, _), targets in found.items():
             own = targets == [unit.head]
-            who = how_many(targets) if counts else names(targets)
+            who = how_many(targets) if counts or len(fold(t.name for t in targets)) > NAMED else names(targets)
             texts.append(text if own else f"{who}: {text}")
         more = len(texts) - FEW + 1
         return texts if more < 2 else [*texts[: FEW - 1], f"and {more} more"]
@@ -180,7 +189,7 @@ class RunLog:
 
     def _line(self, held: _Held) -> str:
         targets = list(dict.fromkeys(held.who))
-        who = f"{names(targets):<18} [{_numbers(held.steps)}/{self._total}]"
+        who = f"{names(targets):<18} [{number_ranges(map(number_of, held.steps))}/{self._total}]"
         many = f"{how_many(targets)}: " if len(targets) > 1 else ""
         if held.state == "skipped":
             return safe(f"{who} {counted(len(held.steps), 'step')} {held.text}")
@@ -188,7 +197,8 @@ class RunLog:
             like = f"; {how_many(targets)} more like that, the first:" if len(targets) > 1 else ""
             return safe(f"{who}{like} {held.text}")
         took = held.last - held.began
-        return safe(f"{who} {many}{held.text} — done{f' ({duration(took)})' if took >= 1 else ''}")
+        text = held.text if many else held.named
+        return safe(f"{who} {many}{text} — done{f' ({duration(took)})' if took >= 1 else ''}")
 
     def _at_work(self, now: float) -> str:
         """Return a sign of life: the steps that have been under way for longest."""
@@ -206,18 +216,6 @@ def usual_text(times: StepTimes, id: str, elapsed: float) -> str:
     usual = times.steps[id]
     if usual.seconds < 1:
         return duration(elapsed)
-    if elapsed >= usual.seconds + 1 and usual.times:
+    if elapsed >= usual.seconds + OVER and usual.times:
         return f"{duration(elapsed)}, +{duration(elapsed - usual.seconds)} over usual"
     return f"{duration(elapsed)} of {'' if usual.times else '~'}{duration(usual.seconds)}"
-
-
-def _numbers(steps: Sequence[PlannedStep]) -> str:
-    """Return the numbers of steps as ranges; of more than three, the first ones."""
-    runs: list[list[int]] = []
-    for number in sorted(map(number_of, steps)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    texts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
-    return ", ".join(texts if len(texts) <= 3 else [*texts[:2], "…"])

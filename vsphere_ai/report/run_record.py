@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from statistics import median
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from vsphere_ai.model.name_ranges import quoted
+from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.text import counted, duration, safe, shown
 from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
-from vsphere_ai.report.folding import names
+from vsphere_ai.report.folding import fitted, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.plan_order import number_ranges
 from vsphere_ai.runs.history import OVER, look, see, state_of, waiting, way_on
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ PENDING = {
     "gate": "was taken out of service by this run and not seen healthy since",
     "lock": "is the lock of this run in vCenter",
 }
+KINDS: Mapping[str, TargetKind] = {"HostSystem": "host", "Datacenter": "datacenter"}
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
@@ -133,13 +138,13 @@ def left_lines(record: Journal) -> list[str]:
     return [f"{run} has left open{count}:", *lines, instead]
 
 
-def record_text(record: Journal) -> str:
-    """Return everything that a journal holds of its run as text."""
+def record_text(record: Journal, width: int = 100, *, full: bool = False) -> str:
+    """Return what a journal holds of its run as text; with `full` each step by itself, else equal ones once."""
     known, approved = look(), Approved.model_validate(record.documents.approved)
     seen = see(record)
     state, way = state_of(seen, known), way_on(seen, known)
-    parts = (_head(record, state), _approved(approved), _steps(record, approved), _end(record, state, way))
-    return "\n".join(line for part in parts for line in part)
+    done = "\n".join([*_approved(approved), *_steps(record, approved, full=full)])
+    return "\n".join([*_head(record, state), fitted(done, width), *_end(record, state, way)])
 
 
 def _ended(record: Journal) -> str | None:
@@ -192,32 +197,53 @@ def _shown(value: JsonValue) -> str:
     return shown(tuple(_shown(v) for v in value) if isinstance(value, list) else value)
 
 
-def _steps(record: Journal, approved: Approved) -> Iterator[str]:
+def _steps(record: Journal, approved: Approved, *, full: bool) -> Iterator[str]:
+    """Yield the steps with their numbers, as in plan and log; equal ones of several targets once, unless `full`."""
     yield "\nSTEPS (UTC)"
     steps = record.steps()
-    attempt, wide = 1, max((len(s.target) for s in steps), default=0)
-    for step in steps:
-        if step.attempt != attempt:
-            attempt = step.attempt
+    for attempt, own in grouped((s.attempt, s) for s in steps).items():
+        if attempt > 1:
             yield f"  resumed, attempt {attempt}"
-        state = "began, its end is not known" if step.state == "begun" else step.state
-        yield f"  {_clock(step.began)}  {safe(step.target):<{wide}}  {safe(step.summary)} — {state}{_took(step)}"
-        if step.error:
-            yield f"            {safe(step.error)}"
+        kind_of = {s.ref: s.kind for s in map(_target, own)}
+        known = frozenset(s.target for s in own)
+        same = grouped(
+            ((s.state, kind_of[s.ref], nameless(shape(f"{s.summary} {s.error}", _target(s)), known)), s) for s in own
+        )
+        for alike in [[s] for s in own] if full else same.values():
+            yield from _alike(alike)
     left = len({s.id for s in approved.steps} - {s.id for s in steps})
-    if left and attempt == 1:  # a resumed run plans again, with steps of its own
+    if left and max((s.attempt for s in steps), default=1) == 1:  # a resumed run plans again, with steps of its own
         yield f"  {counted(left, 'step')} not begun"
+
+
+def _alike(steps: Sequence[RecordedStep]) -> Iterator[str]:
+    first = steps[0]
+    state = "began, its end is not known" if first.state == "begun" else first.state
+    targets = list(dict.fromkeys(map(_target, steps)))
+    differ = len({s.summary for s in steps}) > 1 or len({s.error for s in steps}) > 1
+    more = f"; for example {quoted(first.target)}" if differ else ""
+    many = f"{how_many(targets)}: " if len(targets) > 1 else ""
+    head = f"{number_ranges(int(s.id.lstrip('s')) for s in steps)}  {many}{names(targets)}{more}"
+    took = [
+        (datetime.fromisoformat(s.ended) - datetime.fromisoformat(s.began)).total_seconds() for s in steps if s.ended
+    ]
+    words = f"{duration(median(took))}" if took else ""
+    if len(took) > 1 and max(took) - min(took) >= 1:
+        words += f", at most {duration(max(took))}"
+    time = f" ({words})" if took and max(took) >= 1 else ""
+    yield f"  {_clock(first.began)}  {safe(head)}  {safe(first.summary)} — {state}{time}"
+    if first.error:
+        yield f"            {safe(first.error)}"
+
+
+def _target(step: RecordedStep) -> Target:
+    """Return the target of a step; its kind is known by its reference."""
+    kind = KINDS.get(step.ref.partition(":")[0], "vm")
+    return Target(kind, step.target, step.ref)
 
 
 def _clock(moment: str) -> str:
     return moment[11:19]
-
-
-def _took(step: RecordedStep) -> str:
-    if not step.ended:
-        return ""
-    seconds = (datetime.fromisoformat(step.ended) - datetime.fromisoformat(step.began)).total_seconds()
-    return f" ({duration(seconds)})" if seconds >= 1 else ""
 
 
 def _end(record: Journal, state: str, way: str) -> Iterator[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.outcome import Event, Outcome, Run, failures
-from vsphere_ai.report.folding import alike, how_many, nameless, names, of_sample, shape
+from vsphere_ai.report.folding import alike, fitted, how_many, nameless, names, of_sample, shape
+from vsphere_ai.report.layout import grouped
 
+TARGETS = ("verified", "failed", "unknown", "changed and not read back", "not changed")
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
 
@@ -28,18 +32,19 @@ def event_text(event: Event, total: int) -> str:
     return f"{head} — {WORDS.get(event.what, event.what)}{took}{why}"
 
 
-def run_text(run: Run) -> str:
+def run_text(run: Run, width: int = 10_000, *, full: bool = False) -> str:
     """Return what happened: steps done, what was read back, what failed and why, what could not be put back.
 
-    What failed on many targets for the same reason is said once, with their names.
+    What failed on many targets for the same reason is said once, with their names; with `full` each time.
     """
     total = len(run.outcomes)
     verified = len(run.verified())
     found = [f"{counted(verified, 'target')} read back and found as planned"] if verified or not run.destroyed else []
     found += [f"{counted(run.destroyed, 'VM')} destroyed"] if run.destroyed else []
     lines = [", ".join([f"{run.count('done')} of {total} steps done in {duration(run.seconds)}", *found])]
+    lines += _balance(run) if any(o.state != "done" for o in run.outcomes) else []
     lines += [f"detached, not deleted: {', '.join(map(safe, run.kept_disks))}"] if run.kept_disks else []
-    lines += [safe(line) for line in _failures(run)]
+    lines += [safe(line) for line in _failures(run, full=full)]
     if run.unstarted:
         steps = "1 step was" if run.unstarted == 1 else f"{run.unstarted} steps were"
         lines.append(f"{steps} not started because of that")
@@ -48,14 +53,37 @@ def run_text(run: Run) -> str:
     listed = (("PUT BACK", run.put_back), ("EXTERNAL CHANGES", run.external_changes))
     for title, sentences in (*listed, ("LEFT OPEN", tuple(f"! {line}" for line in run.open))):
         lines += [title, *(f"  {safe(line)}" for line in sentences)] if sentences else []
-    return "\n".join(lines)
+    return fitted("\n".join(lines), width)
 
 
-def _failures(run: Run) -> Iterator[str]:
+def _balance(run: Run) -> Iterator[str]:
+    """Yield how the steps ended, and what that means for their targets: each is counted once."""
+    steps = Counter("not started" if o.state == "skipped" else o.state for o in run.outcomes)
+    yield f"  steps    {_counts(steps, ('done', 'failed', 'unknown', 'not started'))}"
+    own = grouped((o.planned.step.target, o) for o in run.outcomes)
+    yield f"  targets  {_counts(Counter(map(_became, own.values())), TARGETS)}"
+
+
+def _counts(found: Mapping[str, int], order: Sequence[str]) -> str:
+    return ", ".join(f"{found[each]} {each}" for each in order if found.get(each))
+
+
+def _became(outcomes: Sequence[Outcome]) -> str:
+    """Return what became of a target in one of the words of `TARGETS`."""
+    states = {o.state for o in outcomes}
+    sure = any(o.state == "done" and isinstance(o.planned.step, AsPlanned | Destroy) for o in outcomes)
+    if states & {"unknown", "failed"}:
+        return "unknown" if "unknown" in states else "failed"
+    if "done" not in states:
+        return "not changed"
+    return "verified" if sure else "changed and not read back"
+
+
+def _failures(run: Run, *, full: bool) -> Iterator[str]:
     """Yield what failed; equal failures once, and of more than a few that differ in values only, one."""
     failed = list(failures(run.outcomes))
     known = frozenset(o.planned.step.target.name for o in failed)
-    found = alike(((_Failure.of(o), o.planned.step.target) for o in failed), lambda f, t: f.shape(t, known), full=False)
+    found = alike(((_Failure.of(o), o.planned.step.target) for o in failed), lambda f, t: f.shape(t, known), full=full)
     for each in found:
         more = f": {how_many(each.targets)} alike{of_sample(each)}" if each.sample else ""
         yield f"{each.value.word}  {names(each.targets)}{more}: {each.value.summary}"
