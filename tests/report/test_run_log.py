@@ -202,8 +202,9 @@ def test_limit_and_next_step_are_said_where_there_is_room():
     plan = plan_of(1, 1)
     _, first, lines = view_of(plan, 1.0, 10.0)
     second = next(p for p in plan.steps if first.id in p.after)
-    assert "max " in lines[0]
-    assert f"next: {second.step.summary}"[:20] in lines[0] or second.step.target.name in lines[0]
+    assert lines[0].split() == ["HOST", "OR", "VM", "STEP", "TIME"]
+    assert "max " in lines[1]
+    assert f"next: {second.step.summary}"[:20] in lines[1] or second.step.target.name in lines[1]
 
 
 def test_after_ctrl_c_it_says_what_stops_and_how_to_go_on():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.model.name_ranges import shell_word
@@ -82,13 +82,13 @@ class LiveText:
         """Return at most `height` - 1 lines, each of less than `width` columns."""
         width = max(20, width - 1)  # a terminal may wrap a line that fills it
         end = [*self._bar(width, now), *self._footer(width)]
-        room = max(1, height - 2 - len(end))
+        room = max(1, height - 3 - len(end))
         busy = grouped((self._unit[r.planned.id], r) for r in self._running.values())
         found = sorted(busy.items(), key=lambda each: (-self._late(each[1], now), min(r.since for r in each[1])))
         bad = [f" {cut(f'{safe(p.step.target.name)} [{number_of(p)}] {safe(text)}', width - 1)}"
                for p, text in self._failed[-min(FAILURES, room // 2) :]] if room > 1 else []  # fmt: skip
         most = max(1, room - len(bad) - 1)
-        rows = list(self._rows(found[:most], width, now))
+        rows = self._rows(found[:most], width, now)
         more = [f"{len(found) - most} more at work"] if len(found) > most else []
         waiting = [unit.head for n, unit in enumerate(self._units) if self._left[n] and n not in busy]
         if waiting:
@@ -100,7 +100,7 @@ class LiveText:
         times = self._times.steps
         return any(now - r.since >= times[r.planned.id].seconds + OVER for r in running)
 
-    def _rows(self, found: Sequence[tuple[int, list[_Running]]], width: int, now: float) -> Iterator[str]:
+    def _rows(self, found: Sequence[tuple[int, list[_Running]]], width: int, now: float) -> list[str]:
         heads = [safe(self._units[n].head.name) for n, _ in found]
         name = min(max((columns(each) for each in heads), default=0), max(12, width * 3 // 10))
         leads = [min(running, key=lambda r: r.since) for _, running in found]
@@ -108,6 +108,7 @@ class LiveText:
         time = max(map(len, times), default=0)
         rest = width - name - time - 3 - (LIMIT if width >= WIDE else 0)
         after = rest * 2 // 5 if width >= WIDER else 0
+        rows = []
         for (n, running), head, first, took in zip(found, heads, leads, times, strict=True):
             step = self._step(self._units[n], running)
             cells = [filled(head, name), filled(step, rest - after), filled(took, time)]
@@ -116,7 +117,10 @@ class LiveText:
                 cells.append(filled(f"max {rounded(limit)}" if limit else "", LIMIT - 1))
             if after:
                 cells.append(cut(self._next(self._units[n]), after - 1))
-            yield cut(f" {' '.join(cells)}".rstrip(), width)
+            rows.append(cut(f" {' '.join(cells)}".rstrip(), width))
+        guess = " (~ GUESS)" if any("~" in each for each in times) else ""
+        head = f" {filled('HOST OR VM', name)} {filled('STEP', rest - after)} TIME{guess}"
+        return [cut(head, width), *rows] if rows else []
 
     def _step(self, unit: Unit, running: Sequence[_Running]) -> str:
         """Return the step that has been under way for longest, with all targets of the unit that are at the same."""
