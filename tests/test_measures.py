@@ -15,12 +15,15 @@ CEILINGS = {
     "Any in signatures of functions": 78,
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
-    "median lines of a file": 97,
-    "lines of the product": 49_119,
+    "median lines of a file": 98.5,
+    "lines of the product": 49_234,
     "arrows between rooms": 110,
     "floors": 9,
 }
 LATER = (
+    "report.run_log",
+    "report.live_text",
+    "cli.live",
     "planning.placed",
     "model.printed",
     "language.variable",

@@ -215,6 +215,7 @@ def test_after_ctrl_c_it_says_what_stops_and_how_to_go_on():
         text = "\n".join(view.lines(width, 24, 1.0))
         assert "nothing else starts" in text
         assert "1 step in flight" in text
+        assert " left" not in text  # of the whole, which is not done any more
         assert f"vsphere-ai resume {RUN}" in text
 
 

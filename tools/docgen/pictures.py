@@ -128,10 +128,18 @@ PICTURES: Mapping[str, Picture] = {
     "apply-120x40": Picture(f"vsphere-ai apply {MISSION} --yes", 120, 40, r"\[10\] wait", whole=False),
     "plan-256-120x40": Picture("vsphere-ai plan rack.yml", 120, 40, "Apply it with", rack=True),
     "plan-256-80x24": Picture("vsphere-ai plan rack.yml", 80, 24, "Apply it with", rack=True),
-    "apply-256-80x24": Picture("vsphere-ai apply rack.yml --yes", 80, 24, "wait until the", rack=True, whole=False),
-    "apply-256-120x40": Picture("vsphere-ai apply rack.yml --yes", 120, 40, "wait until the", rack=True, whole=False),
+    "apply-256-80x24": Picture("vsphere-ai apply rack.yml --yes", 80, 24, "wait until .* of ~", rack=True, whole=False),
+    "apply-256-120x40": Picture(
+        "vsphere-ai apply rack.yml --yes", 120, 40, "wait until .* of ~", rack=True, whole=False
+    ),
     "stopping-120x40": Picture(
-        "vsphere-ai apply rack.yml --yes", 120, 40, "wait until the", "C-c nothing else starts", rack=True, whole=False
+        "vsphere-ai apply rack.yml --yes",
+        120,
+        40,
+        "wait until .* of ~",
+        "C-c nothing else starts",
+        rack=True,
+        whole=False,
     ),
 }
 

@@ -155,10 +155,10 @@ class LiveText:
         by = "a guess" if not self._times.runs else f"by {counted(self._times.runs, 'run')} here"
         parts = [
             f"{len(self._ended)} of {total} steps",
-            f"{about} {rounded(self._seconds)} left",
+            *([] if self._stopping else [f"{about} {rounded(self._seconds)} left"]),
             *([f"{len(self._failed)} failed"] if self._failed else []),
             f"{units_done} of {how_many([u.head for u in self._units])} ended",
-            by,
+            *([] if self._stopping else [by]),
         ]
         line = f" [{'#' * full}{'.' * (size - full)}] {parts[0]}"
         for each in parts[1:]:
