@@ -66,7 +66,7 @@ GROUPS = {
     "After a run": ("runs", "resume", "rollback", "report", "unlock"),
     "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve", "metrics"),
     "Train": ("health", "launch", "bench", "accept", "output", "render"),
-    "Look up, without a connection": ("explain", "vars", "schema", "mig", "vgpu", "calculate"),
+    "Look up, without a connection": ("explain", "schema", "mig", "vgpu", "calculate"),
 }
 """The commands by task, as `--help` lists them."""
 
