@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import struct
@@ -277,7 +278,7 @@ def test_a_reader_that_leaves_ends_it_in_an_orderly_way(lab, farm):
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     process = prefork.Popen(argv, stdout=prefork.PIPE, text=True, env=environment)
     for line in process.stdout:
-        if "] shut down (guest shutdown only)" in line:
+        if re.match(r"\d\d:\d\d:\d\d .*: shut down \(guest shutdown only\)", line):
             process.stdout.close()
             break
     assert process.wait(60) == 141
