@@ -33,7 +33,7 @@ def reboots(ledger):
 def killed_in_the_reboot(lab, what, *, command="apply", after=0.3):
     """Apply a playbook or go back before a run, and kill that so long after esx01's reboot was begun."""
     inventory = ["-i", str(INVENTORY)] if command == "apply" else []
-    argv = [sys.executable, "-m", "vsphere_ai", command, *inventory, str(what), "--yes"]
+    argv = [sys.executable, "-m", "vsphere_ai", command, *inventory, str(what), "--yes", "-v"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     process = prefork.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []

@@ -91,7 +91,7 @@ def apply(lab, playbook, *more, **environment):
 
 def killed_at(lab, line, playbook, *more, inventory=INVENTORY, command="apply"):
     """Apply in a process of its own and kill it when it prints this; return what it printed."""
-    argv = [sys.executable, "-m", "vsphere_ai", command, "-i", str(inventory), str(playbook), "--yes", *more]
+    argv = [sys.executable, "-m", "vsphere_ai", command, "-i", str(inventory), str(playbook), "--yes", "-v", *more]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     process = prefork.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []
