@@ -367,7 +367,7 @@ def applying(lab, state, *more):
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     environment["VSPHERE_AI_STATE_DIR"] = str(state)
     return prefork.Popen(
-        [*argv, "--yes", *more], stdout=prefork.PIPE, stderr=prefork.STDOUT, text=True, env=environment
+        [*argv, "--yes", "-v", *more], stdout=prefork.PIPE, stderr=prefork.STDOUT, text=True, env=environment
     )
 
 
