@@ -420,7 +420,7 @@ def test_a_run_whose_lock_is_taken_away_stops_in_an_orderly_way(lab, tmp_path, s
     program = quick + "from vsphere_ai.cli.main import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     environment["VSPHERE_AI_STATE_DIR"] = str(tmp_path)
-    argv = ["apply", "-i", str(INVENTORY), str(PLAYBOOKS / "ai-ready-cluster.yml"), "--yes", "--lock", "vcenter"]
+    argv = ["apply", "-i", str(INVENTORY), str(PLAYBOOKS / "ai-ready-cluster.yml"), "--yes", "-v", "--lock", "vcenter"]
     process = prefork.Popen(
         [sys.executable, "-c", program, *argv],
         stdout=prefork.PIPE,
