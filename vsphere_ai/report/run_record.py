@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from statistics import median
@@ -114,10 +115,17 @@ def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tup
 
 
 def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
-    """Yield a line per run, and below the runs that have to be finished the command for each; `among` are all runs."""
+    """Yield a line per run, and below the runs that have to be finished the command for each; `among` are all runs.
+
+    vCenters of one name are shown with their addresses.
+    """
+    places = {(each.run.scope.vcenter, each.run.scope.address) for each in records if each.run.scope.address}
+    several = {name for name, count in Counter(name for name, _ in places).items() if count > 1}
     for each in records:
         run, state, left = each.run, state_of(see(each), among), len(each.pending())
-        words = f"{each.id}  {state:<11} {run.scope.vcenter}  {run.what}  ({run.user}@{run.machine})"
+        name, address = run.scope.vcenter, run.scope.address
+        where = f"{name} ({address})" if name in several and address else name
+        words = f"{each.id}  {state:<11} {where}  {run.what}  ({run.user}@{run.machine})"
         yield safe(f"{words}  {left} pending" if left else words)
     open_ = [each for each in waiting(among) if not each.alive]
     if open_:
