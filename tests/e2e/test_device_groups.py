@@ -55,7 +55,7 @@ def test_a_pair_comes_and_goes_whole(cli, groups, entries):
     assert len(entries("train-01", "PowerOnVM_Task")) == 1
     settled(cli, playbook, entries)
     assert cli("show") == 0
-    assert f'device_groups: {{groups: ["{PAIR}"]}}' in cli.out, cli.out
+    assert f'device_groups: ["{PAIR}"]' in cli.out, cli.out
     assert "left out" not in cli.out
     assert cli("plan", cli.file(cli.out, "shown.yml"), "--detailed-exitcode") == 0, cli.out
     assert cli("apply", cli.file(play(), "none.yml"), "--yes") == 0, cli.out + cli.err

@@ -82,7 +82,7 @@ def test_a_plan_without_it_is_carried_out(cli, setting_without_value):
 def test_other_commands_go_on_and_say_it(cli, setting_without_value, arguments):
     assert cli(*arguments) in (0, 1), cli.err
     assert sum(setting_without_value)
-    assert LACKS in cli.out + cli.err
+    assert LACKS in (cli.out + cli.err).replace("\n#  ", "")  # a comment of `show` may be broken there
     assert "train-01" in cli.out + cli.err
     assert "train-02" in cli.out or "esx01.lab.local" in cli.out
 

@@ -86,7 +86,7 @@ def test_a_gpu_goes_from_its_host_to_a_vm_and_back(cli, ledger, farm):
     (change,) = ledger("train-04", "ReconfigVM_Task")
     assert change["detail"]["devices"][0]["host_device"] == GPU
     settled(cli, playbook, ledger)
-    round_trip(cli, f'passthrough: {{"{GPU}": true}}', f'pci_devices: {{devices: [{{host_device: "{GPU}"}}]}}')
+    round_trip(cli, f'passthrough: {{"{GPU}": true}}', f'pci_devices: [{{host_device: "{GPU}"}}]')
     early = cli.file(PLAY.replace("true", "false").replace(f'[{{host_device: "{GPU}"}}]', "[]"), "back.yml")
     assert cli("apply", early, "--yes") == 0, cli.out + cli.err
     settled(cli, early, ledger)
@@ -115,7 +115,7 @@ def test_everything_for_gpudirect_takes_one_window_and_one_reconfigure(cli, rdma
     settled(cli, playbook, rdma)
     round_trip(
         cli,
-        "gpudirect: {enabled: true}",
+        "gpudirect: true",
         "kernel: {ats_support: true}",
         "latency_sensitivity: high",
         '{vendor: "15b3", device: "101b"}',

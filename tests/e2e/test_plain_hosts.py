@@ -116,7 +116,8 @@ def test_a_playbook_still_has_its_targets_asked(run, tmp_path):
 def test_what_show_says_of_a_plain_host_is_what_it_is(run, tmp_path):
     code, (out, err), _ = run("show")
     assert code == 0, err
-    assert out.count("- hosts: ") == PLAIN + 2
+    assert f"esx[01:{PLAIN}].lab.local" in out, out
+    assert len(yaml.safe_load(out)) < 12, "equal hosts are one play"
     playbook = tmp_path / "shown.yml"
     playbook.write_text(out, encoding="utf-8")
     code, (out, err), _ = run("plan", playbook, "--detailed-exitcode")

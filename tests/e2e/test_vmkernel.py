@@ -89,7 +89,7 @@ def test_an_adapter_is_made_and_its_new_name_used(cli, own):
 def test_what_show_says_is_as_it_is(cli, own):
     assert cli("apply", cli.file(MAKE), "--yes") == 0
     assert cli("show") == 0
-    assert 'address: "10.40.0.1/24"' in cli.out
+    assert 'address: {esx01.lab.local: "10.40.0.1/24", esx02.lab.local: "10.40.0.2/24"}' in cli.out, cli.out
     assert cli("plan", cli.file(cli.out, "shown.yml"), "--detailed-exitcode") == 0, cli.out
 
 

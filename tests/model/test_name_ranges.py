@@ -52,6 +52,10 @@ def test_the_order_in_which_names_come_does_not_count(names, shuffler):
     assert fold(other) == fold(names)
 
 
+def test_numbers_of_one_value_have_an_order():
+    assert fold(["00", "0", ""]) == fold(["", "0", "00"])
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(NUMBERED | ANYTHING, min_size=1, max_size=20))
 def test_no_term_drives_a_terminal_and_a_shell_takes_it_quoted(names):

@@ -42,7 +42,7 @@ def fold(names: Iterable[str]) -> tuple[str, ...]:
     ranges = [term for term in once if "[" in term]
     twice = _folded(ranges) if len(ranges) >= LEAST else once
     terms = [*(t for t in once if "[" not in t), *twice] if twice is not once else once
-    return tuple([*sorted(terms, key=_order), *(quoted(name) for name in sorted(hostile))])
+    return tuple([*sorted(terms, key=lambda term: (_order(term), term)), *(quoted(name) for name in sorted(hostile))])
 
 
 def is_hostile(name: str) -> bool:
