@@ -9,7 +9,7 @@ from support.estates import ESX1, ESX2, estate, guest, host, made, vgpu_device, 
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.planning.document import PlanDocument
-from vsphere_ai.planning.expected_time import estimate
+from vsphere_ai.planning.expected_time import estimate, step_times
 from vsphere_ai.planning.placed import Asked
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -54,7 +54,7 @@ def test_a_host_is_placed_whose_vm_changes_and_no_other():
 
 def test_the_document_keeps_places_and_expected_times_and_reads_those_without():
     plan = made(FARM, {vm(1): asking(VmHardware(version=21), 9)})
-    expected = estimate(plan.steps, {}, 0, 8)
+    expected = estimate(plan.steps, step_times(plan.steps, {}, 0, 8))
     written = PlanDocument.of(plan, expected)
     read = PlanDocument.model_validate(json.loads(json.dumps(written.as_json())))
     assert (read.asked, read.placed, read.expected) == (plan.asked, plan.placed, expected)

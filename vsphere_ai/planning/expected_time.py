@@ -113,6 +113,7 @@ def estimate(steps: Sequence[PlannedStep], times: StepTimes) -> Estimate:
         host=max((max(each) - min(each) for t, each in out.items() if t.kind == "host"), default=0.0),
         runs=times.runs,
         guessed=times.guessed,
+        steps=begun,
     )
 
 
