@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from vsphere_ai.security.state_dir import state_dir
+
 pytestmark = pytest.mark.lab
 SCENARIO = """
 name: {0}
@@ -58,6 +60,32 @@ def test_one_playbook_is_for_the_vcenter_that_is_chosen(cli, sites, both):
     assert cli("verify", playbook, "-i", both, "--vcenter", "berlin") == 2
     assert cli("plan", playbook, "-i", both, "--vcenter", "hamburg") == 64
     assert "berlin, munich" in cli.err
+
+
+def test_the_vcenter_is_in_whatever_a_run_leaves_and_no_password_is(cli, sites, both, tmp_path):
+    """Saved plan, JSON lines, journal, `show` and reports: names, user and inventory file."""
+    address = f"127.0.0.1:{sites['munich'].port}"
+    world = {"name": "munich", "address": address, "user": "administrator@vsphere.local", "lab": False}
+    playbook, saved = cli.file(PLAY), tmp_path / "plan.json"
+    assert cli("plan", playbook, "-i", both, "--vcenter", "munich", "-o", saved) == 0, cli.err
+    assert world.items() <= json.loads(saved.read_text("utf-8"))["world"].items()
+    assert cli("apply", saved, "-i", both, "--format", "json") == 0, cli.err
+    first, written = json.loads(cli.out.splitlines()[0]), cli.out
+    assert world.items() <= first["world"].items()
+    assert first["world"]["found"]
+    assert cli("show", first["run"], "--format", "json") == 0
+    assert json.loads(cli.out)["world"] == first["world"]
+    written += cli.out
+    place = f"munich ({address}) as administrator@vsphere.local"
+    for command in (("show", first["run"]), ("report", first["run"]), ("report", saved)):
+        assert cli(*command) == 0
+        assert place in cli.out
+        written += cli.out
+    password = (sites["munich"].directory / "password").read_text("utf-8").strip()
+    journal = (state_dir() / "runs" / f"{first['run']}.db").read_bytes()
+    assert b"administrator@vsphere.local" in journal
+    assert len(password) > 5
+    assert password not in written + saved.read_text("utf-8") + journal.decode("utf-8", "replace")
 
 
 def test_plays_may_name_their_vcenter(cli, both):

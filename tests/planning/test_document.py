@@ -19,6 +19,7 @@ from vsphere_ai.language.desired import desired
 from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import (
     MOST_CHANGES,
     Approved,
@@ -73,6 +74,17 @@ def test_the_class_that_writes_a_document_reads_it(plan):
     (off, *_) = (s for s in read.steps if s.action == "power-off")
     assert off.target in plan.impact.power_cycles
     assert off.shutdown_timeout == 300
+
+
+def test_the_vcenter_of_the_inventory_is_in_it_and_in_what_was_approved(plan):
+    world = World("prod", "vc01", "svc", "prod.yml", "given with -i", lab=True)
+    read = PlanDocument.model_validate(json.loads(dumps(plan_document(plan, world=world))))
+    assert (read.world, read.approved().world) == (world, world)
+    text = dumps(saved_plan(plan, playbook(FIREWALL), {"vcenter": "prod", "limit": ""}, world=world))
+    saved = open_saved(text, "plan.json")
+    assert (saved.world, saved.digest) == (world, digest(plan))
+    older = open_saved(dumps(saved_plan(plan, playbook(FIREWALL), {})), "plan.json")
+    assert older.world is None
 
 
 def test_what_was_approved_may_lack_parts():

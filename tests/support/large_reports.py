@@ -7,6 +7,15 @@ from typing import Any
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"onload='\u202e\u2028"
 """A name that would be markup, a script, an attribute, or turn the text around."""
 ABOUT = {"name": "vCenter", "version": "7.0.2", "build": "17694817", "api": "7.0.2.0", "instance": "uuid-1"}
+WORLD = {
+    "name": "prod",
+    "address": "vc01.example.com",
+    "user": "svc-vsphere-ai@vsphere.local",
+    "inventory": "inventories/prod.yml",
+    "found": "given with -i",
+    "lab": False,
+}
+SCOPE = {"vcenter": "prod", "address": WORLD["address"], "limit": "", "inventory": "/srv/inventories/prod.yml"}
 PROFILE, LARGER = "grid_a100-20c", "grid_a100-3-20c"
 GPUS = ("0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0", "0000:af:00.0")
 PER_HOST = 8
@@ -55,7 +64,13 @@ def plan(hosts: int, vms: int) -> dict[str, Any]:
         "schema_version": 1,
         "vsphere_ai": "1",
         "vcenter": ABOUT,
+        "world": WORLD,
         "playbook": "playbooks/farm.yml",
+        "variables": [
+            {"name": "profile", "value": LARGER, "level": "play", "place": "playbooks/farm.yml:3:9", "play": "GPUs"},
+            {"name": "racks", "value": ["a", "b"], "level": "group racks", "targets": [h["name"] for h in all_hosts]},
+            {"name": "other", "value": 1, "level": "default", "used": False},
+        ],
         "items": items,
         "problems": [],
         "findings": [f for f in findings(all_hosts, all_vms) if f["verdict"] != "pass"],
@@ -157,9 +172,16 @@ def run(hosts: int, vms: int) -> dict[str, Any]:
         "run": "20261124-020000-abcd",
         "state": "failed",
         "what": "playbooks/farm.yml",
+        "world": WORLD,
+        "scope": {
+            "vcenter": "prod",
+            "address": "vc01.example.com",
+            "limit": "",
+            "inventory": "/srv/inventories/prod.yml",
+        },
         "exit_code": 1,
         "open": [],
-        "approved": {key: of[key] for key in ("items", "impact", "placed", "expected")},
+        "approved": {key: of[key] for key in ("items", "impact", "placed", "expected", "variables")},
         "steps": steps,
         "not_begun": left,
         "pending_actions": [],

@@ -11,6 +11,7 @@ from vsphere_ai.planning import outcome
 if TYPE_CHECKING:
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.stop import Stop
+    from vsphere_ai.model.world import World
     from vsphere_ai.planning.expected_time import StepTimes
     from vsphere_ai.planning.planner import Plan
 
@@ -111,13 +112,14 @@ class PlanDeclined:
 class RunStarted:
     """The steps of a plan are about to be carried out; `run` names the record. Calling `stop` starts no further one.
 
-    `times`: how long each step usually takes.
+    `times`: how long each step usually takes; `world`: the vCenter that is changed.
     """
 
     run: str
     plan: Plan
     stop: Stop
     times: StepTimes
+    world: World
 
 
 @dataclass(frozen=True)

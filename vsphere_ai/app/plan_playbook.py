@@ -79,11 +79,13 @@ class PlanResult:
     def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values, with its digest."""
         variables = {"variables": document.plain(self.playbook.variables)} if self.playbook.variables else {}
-        return {**document.plan_document(self.plan), **variables, "digest": self.digest}
+        made = document.plan_document(self.plan, self.around.estimate, self.around.world)
+        return {**made, **variables, "digest": self.digest}
 
     def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""
-        return document.saved_plan(self.plan, self.playbook, self.scope, self.around.estimate)
+        around = self.around
+        return document.saved_plan(self.plan, self.playbook, self.scope, around.estimate, around.world)
 
 
 def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:

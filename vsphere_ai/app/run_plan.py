@@ -16,7 +16,7 @@ from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
-from vsphere_ai.app.surroundings import surroundings, times_of
+from vsphere_ai.app.surroundings import surroundings, times_of, world_of
 from vsphere_ai.errors import Storage
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.executor import Executor
@@ -88,7 +88,7 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
         context = replace(context, measure=origin.measure)
     runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
     session.stop.attach(runner)
-    emit(RunStarted(record.id, plan, session.stop, times_of(session, plan)))
+    emit(RunStarted(record.id, plan, session.stop, times_of(session, plan), world_of(session)))
     session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
     run = runner.run()
     result = _result(session, run, record.id, origin)
@@ -158,7 +158,10 @@ def noting(record: Journal) -> Callable[[str, str], None]:
 
 def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
-    approved = PlanDocument.of(plan, surroundings(session, plan).estimate).approved()
+    around = surroundings(session, plan)
+    approved = PlanDocument.of(plan, around.estimate, around.world).approved()
+    if playbook.variables:
+        approved = approved.model_copy(update={"variables": playbook.variables})
     earlier = origin.takes_over
     if earlier and not origin.reverts:
         approved = approved.model_copy(update={"impact": _as_measured_first(plan.impact, earlier)})

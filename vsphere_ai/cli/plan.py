@@ -40,9 +40,8 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         app.require_replaceable(output)  # before anything is read: that may take minutes
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
-        more = {"left_out": result.excluded, "world": result.around.world, "expected": result.around.estimate}
-        more |= {"outputs": outputs_document(result.outputs)} if result.outputs else {}
-        click.echo(json_text(**result.document(), **more))
+        more = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
+        click.echo(json_text(**result.document(), left_out=result.excluded, **more))
     elif streams.is_quiet():
         click.echo("\n".join(result_lines(result.plan, width())))
     else:

@@ -25,7 +25,7 @@ def make_progress(started: RunStarted, form: str, *, full: bool) -> Iterator[Emi
     if form == "json":
         from vsphere_ai.report.run_json import event_line, run_header
 
-        json_stream.write("header", run_header(started.plan, started.run))
+        json_stream.write("header", run_header(started.plan, started.world, started.run))
         yield lambda event: click.echo(event_line(event, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
     elif streams.is_quiet():
         yield lambda event: None

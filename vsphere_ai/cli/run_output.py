@@ -150,7 +150,7 @@ class RunOutput:
 
         if self._form != "json":
             return
-        json_stream.write("header", run_header(proposal.plan))
+        json_stream.write("header", run_header(proposal.plan, proposal.around.world))
         line = nothing_done_line(proposal.plan, proposal.open_runs, proposal.exit_code, streams.remarks())
         json_stream.write("summary", line)
 

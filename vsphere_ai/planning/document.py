@@ -19,6 +19,7 @@ from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.model.variables import VariableValue
+from vsphere_ai.model.world import World
 from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.placed import Asked, PlacedHost
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
@@ -143,6 +144,8 @@ class Approved(Part):
     """The approved part of a plan, as the journal of its run keeps it."""
 
     vcenter: About | None = None
+    world: World | None = None
+    """The vCenter as the inventory has it, and how that was found; what an earlier version wrote has none."""
     items: tuple[ItemDocument, ...] = ()
     impact: Impact = Impact()
     steps: tuple[StepDocument, ...] = ()
@@ -150,6 +153,8 @@ class Approved(Part):
     """Hosts of the plan with the VMs that are on them."""
     expected: Estimate | None = None
     """How long it is expected to take; what an earlier version wrote has none."""
+    variables: tuple[VariableValue, ...] = ()
+    """Values of the playbook's variables, each with what gives it."""
 
     def steps_of(self, ref: str) -> tuple[StepDocument, ...]:
         """Return the steps of one target, in order."""
@@ -177,13 +182,12 @@ class PlanDocument(Approved):
     ssh_stays_stopped: tuple[Target, ...] = ()
     asked: tuple[Asked, ...] = ()
     """Where the playbook asks for each kind on each target."""
-    variables: tuple[VariableValue, ...] = ()
-    """Values of the playbook's variables, each with what gives it."""
 
     @classmethod
-    def of(cls, plan: Plan, expected: Estimate | None = None) -> Self:
-        """Return a plan as JSON, with its expected time where that is known."""
-        more: dict[str, Any] = {"expected": expected} if expected else {}
+    def of(cls, plan: Plan, expected: Estimate | None = None, world: World | None = None) -> Self:
+        """Return a plan as JSON, with its expected time and its vCenter in the inventory where these are known."""
+        known = {"expected": expected, "world": world}
+        more: dict[str, Any] = {name: value for name, value in known.items() if value}
         return cls(
             schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,
@@ -219,9 +223,9 @@ class SavedPlan(PlanDocument):
     digest: str
 
 
-def plan_document(plan: Plan) -> dict[str, JsonValue]:
+def plan_document(plan: Plan, expected: Estimate | None = None, world: World | None = None) -> dict[str, JsonValue]:
     """Return everything a plan says as JSON values."""
-    return PlanDocument.of(plan).as_json()
+    return PlanDocument.of(plan, expected, world).as_json()
 
 
 def digest(plan: Plan) -> str:
@@ -235,13 +239,17 @@ def digest(plan: Plan) -> str:
 
 
 def saved_plan(
-    plan: Plan, playbook: Playbook, scope: Mapping[str, str], expected: Estimate | None = None
+    plan: Plan,
+    playbook: Playbook,
+    scope: Mapping[str, str],
+    expected: Estimate | None = None,
+    world: World | None = None,
 ) -> dict[str, JsonValue]:
     """Return the content of a plan file. `scope` is what narrowed it: vCenter name and limit."""
     own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest(plan)}
     if playbook.variables:
         own["variables"] = plain(playbook.variables)
-    content = {**PlanDocument.of(plan, expected).as_json(), **own}
+    content = {**PlanDocument.of(plan, expected, world).as_json(), **own}
     return {**content, "seal": _sha256(content)}
 
 

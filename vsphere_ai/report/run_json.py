@@ -9,6 +9,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
 from vsphere_ai.model.text import escaped
+from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import SCHEMA_VERSION, digest
 from vsphere_ai.planning.outcome import Event, Outcome, Run, State
 from vsphere_ai.planning.planner import Plan
@@ -22,14 +23,29 @@ class TargetLine(TypedDict):
     ref: str
 
 
+class WorldLine(TypedDict):
+    """The vCenter of a run by its name in the inventory, with the user there, and how the inventory was found."""
+
+    name: str
+    address: str
+    user: str
+    inventory: str
+    found: str
+    lab: bool
+
+
 class RunLine(TypedDict):
-    """The first line. `digest` is the plan's, `steps` how many it has; `run` names the journal, when there is one."""
+    """The first line. `digest` is the plan's, `steps` how many it has; `run` names the journal, when there is one.
+
+    `world` is the vCenter; a command that ended before it had a plan names none.
+    """
 
     type: Literal["run"]
     schema_version: int
     digest: str
     steps: int
     run: str
+    world: NotRequired[WorldLine]
 
 
 class EventLine(TypedDict):
@@ -97,15 +113,24 @@ class SummaryLine(TypedDict):
     rule: NotRequired[str]
 
 
-def header_line(digest: str, steps: int, run: str = "") -> str:
+def header_line(digest: str, steps: int, run: str = "", world: World | None = None) -> str:
     """Return the first line."""
     line: RunLine = {"type": "run", "schema_version": SCHEMA_VERSION, "digest": digest, "steps": steps, "run": run}
+    if world is not None:
+        line["world"] = {
+            "name": world.name,
+            "address": world.address,
+            "user": world.user,
+            "inventory": world.inventory,
+            "found": world.found,
+            "lab": world.lab,
+        }
     return _line(line)
 
 
-def run_header(plan: Plan, run: str = "") -> str:
+def run_header(plan: Plan, world: World, run: str = "") -> str:
     """Return the first line of the run of a plan."""
-    return header_line(digest(plan), len(plan.steps), run)
+    return header_line(digest(plan), len(plan.steps), run, world)
 
 
 def nothing_done_line(plan: Plan, open: Sequence[str], exit_code: int, remarks: Sequence[tuple[str, str]]) -> str:

@@ -17,10 +17,12 @@ from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved,
 from vsphere_ai.report.folding import fitted, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plan_order import number_ranges
+from vsphere_ai.report.world_text import world_place
 from vsphere_ai.runs.history import OVER, look, see, state_of, waiting, way_on
 
 if TYPE_CHECKING:
     from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
+    from vsphere_ai.model.world import World
     from vsphere_ai.runs.history import Seen
     from vsphere_ai.runs.journal import Journal
 
@@ -65,6 +67,7 @@ def run_document(record: Journal) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         **summary(record),
+        **({"world": approved.world} if approved.world else {}),
         "ended": _ended(record),
         "attempts": max((s.attempt for s in steps), default=0),
         "signal": run.signal or None,
@@ -77,7 +80,7 @@ def run_document(record: Journal) -> dict[str, object]:
         "approved": {
             "items": document.get("items", []),
             "impact": document.get("impact", {}),
-            **{key: document[key] for key in ("placed", "expected") if document.get(key)},
+            **{key: document[key] for key in ("placed", "expected", "variables") if document.get(key)},
         },
         "steps": [_step(s) for s in steps],
         "not_begun": [
@@ -152,29 +155,30 @@ def record_text(record: Journal, width: int = 100, *, full: bool = False) -> str
     seen = see(record)
     state, way = state_of(seen, known), way_on(seen, known)
     done = "\n".join([*_approved(approved), *_steps(record, approved, full=full)])
-    return "\n".join([*_head(record, state), fitted(done, width), *_end(record, state, way)])
+    return "\n".join([*_head(record, approved.world, state), fitted(done, width), *_end(record, state, way)])
 
 
 def _ended(record: Journal) -> str | None:
     return max((s.ended for s in record.steps()), default="") if record.run.ended else None
 
 
-def _head(record: Journal, state: str) -> Iterator[str]:
+def _head(record: Journal, world: World | None, state: str) -> Iterator[str]:
     run = record.run
     yield f"Run {record.id}: {state}"
     process = f", process {run.pid}" if run.pid else ""
     by = f" after signal {run.signal}" if run.signal else ""
     ended = _ended(record)
     how = "it was cut off, or is still under way" if ended is None else f"{ended} with exit code {run.exit_code}{by}"
+    where = f"{run.scope.vcenter} ({run.scope.address})" if run.scope.address else run.scope.vcenter
     rows = (
         ("what", run.what),
-        ("vCenter", f"{run.scope.vcenter} ({run.scope.address})" if run.scope.address else run.scope.vcenter),
+        ("vCenter", world_place(world) if world else where),
         ("by", f"{run.user}@{run.machine}{process}"),
         ("started", run.started),
         ("ended", how),
         ("operation", f"{record.id} in vCenter's tasks and logs"),
         ("lock", LOCKS[run.lock] if run.lock else ""),
-        ("inventory", run.inventory),
+        ("inventory", f"{run.inventory} ({world.found})" if world and world.found else run.inventory),
         ("limit", run.scope.limit),
     )
     yield from (f"  {name:<10} {safe(value)}" for name, value in rows if value)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import large_reports
-from support.large_reports import HOSTILE
+from support.large_reports import HOSTILE, WORLD
 from support.seeds import by_level
 
 from vsphere_ai.errors import UsageError
@@ -23,7 +23,7 @@ from vsphere_ai.model.printed import printed
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.document import PlanDocument
 from vsphere_ai.report.pages.html import html
-from vsphere_ai.report.pages.markdown import MOST
+from vsphere_ai.report.pages.markdown import MOST, markdown
 from vsphere_ai.report.pages.path_graph import path_graph
 from vsphere_ai.report.pages.plan_page import places_of, plan_report
 from vsphere_ai.report.pages.run_page import run_report
@@ -138,6 +138,30 @@ def test_a_run_is_drawn_beside_what_was_planned():
     assert "Timeline" in {s.title for s in run_report(without).sections}  # as an earlier version kept it
 
 
+@pytest.mark.parametrize("name", ["plan", "run"])
+@pytest.mark.parametrize("written", [html, markdown])
+def test_the_header_names_the_vcenter_the_user_and_the_inventory(name, written):
+    report, values = (plan_report, run_report)[name == "run"], getattr(large_reports, name)(2, 3)
+    place = "prod (vc01.example.com) as svc-vsphere-ai@vsphere.local"
+    inventory = "/srv/inventories/prod.yml" if name == "run" else "inventories/prod.yml"
+    said = written(report(values)).replace("\\", "")
+    assert said.index(place) < said.index(f"{inventory} (given with -i)") < said.index("Impact")
+    assert "LAB" not in said
+    assert f"LAB  {place}" in written(report({**values, "world": {**WORLD, "lab": True}})).replace("\\", "")
+    older = {key: value for key, value in values.items() if key != "world"}
+    assert "vcenter" in written(report(older)).casefold()
+
+
+@pytest.mark.parametrize("name", ["plan", "run"])
+def test_variables_that_are_used_are_there_with_what_gives_them(name):
+    values = getattr(large_reports, name)(3, 3)
+    (section,) = [s for s in (plan_report, run_report)[name == "run"](values).sections if s.title == "Variables"]
+    assert section.rows == (
+        ("profile", "grid_a100-3-20c", "play 'GPUs'", "playbooks/farm.yml:3:9", ""),
+        ("racks", "a, b", "group racks", "", "esx[0001:0003].lab.local"),
+    )
+
+
 def test_the_map_has_every_vm_before_and_after():
     plan = large_reports.plan(3, 20)
     page = Text(html(plan_report(plan)))
@@ -180,8 +204,6 @@ def test_markdown_of_1000_hosts_fits_into_a_merge_request(name):
         report = (
             plan_report(large_reports.plan(1000, 1000)) if name == "plan" else run_report(large_reports.run(1000, 9))
         )
-        from vsphere_ai.report.pages.markdown import markdown
-
         text = markdown(report)
     assert 100 < len(text) <= MOST
     assert "<script>" not in text

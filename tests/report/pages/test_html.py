@@ -104,6 +104,7 @@ def a_run(**more):
         "run": "20261124-020000-abcd",
         "state": "failed",
         "what": "farm.yml",
+        "scope": {"vcenter": "prod", "address": "vc01", "limit": "", "inventory": "/srv/prod.yml"},
         "exit_code": 1,
         "open": ["train-01 is off"],
         "approved": {"items": plan["items"], "impact": plan["impact"]},

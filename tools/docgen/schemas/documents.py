@@ -7,9 +7,7 @@ from pydantic import BaseModel
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.model.facts import About
-from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, SavedPlan
-from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.training.job import TrainingJob
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -39,8 +37,6 @@ def plan_schema() -> Schema:
     output = {"type": "object", "properties": {"value": _VALUE, "vms": {}, "reasons": _TEXTS, "problems": {}}}
     more: dict[str, Schema] = {
         "left_out": {"description": "What `--limit` leaves out of the plan; only of `plan --format json`."},
-        "world": schema_of(World | None, definitions, mode="serialization"),
-        "expected": schema_of(Estimate | None, definitions, mode="serialization"),
         "outputs": {"type": "object", "description": "Outputs by name.", "additionalProperties": output},
         "seal": {"type": "string", "description": "SHA-256 of a saved plan: one that was edited is refused."},
     }

@@ -14,7 +14,7 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
 from vsphere_ai.report.pages.host_map import plan_map
 from vsphere_ai.report.pages.matrix import matrix
-from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text, vcenter_facts
+from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text, variables, vcenter_facts
 from vsphere_ai.report.pages.timelines import plan_timeline
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
@@ -49,6 +49,7 @@ def plan_report(plan: Entry) -> Report:
             f"{counted(waves, 'wave')} of steps side by side." if waves else "",
             folded=True,
         ),
+        variables(plan.get("variables", ())),
         _asked(plan),
     )
     verdict = "refused" if refused else ("nothing to do" if not steps else "can be applied")

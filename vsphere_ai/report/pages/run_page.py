@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vsphere_ai.model.text import counted, duration
 from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
 from vsphere_ai.report.pages.host_map import plan_map
-from vsphere_ai.report.pages.tables import Entry, changes, impact, kept, text
+from vsphere_ai.report.pages.tables import Entry, changes, impact, kept, text, variables, world_facts
 from vsphere_ai.report.pages.timelines import at, run_timeline, status_of, took
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 from vsphere_ai.runs.history import OVER
 
-_FACTS = ("run", "state", "what", "vcenter", "user", "started", "ended", "exit_code", "signal", "lock", "process")
-_MORE = ("attempts", "operation", "scope", "resume_command", "closed", "journal", "vsphere_ai")
+_FACTS = ("run", "state", "what", "user", "started", "ended", "exit_code", "signal", "lock", "process")
+_MORE = ("attempts", "operation", "closed", "journal", "vsphere_ai")
 NAMES = {
-    "vcenter": "vCenter",
+    "user": "by",
     "vsphere_ai": "version of vsphere-ai",
     "started": "started (UTC)",
     "ended": "ended (UTC)",
@@ -31,8 +32,7 @@ def run_report(run: Entry) -> Report:
     failed = [s for s in steps if status_of(s) == "fail"]
     approved = run["approved"]
     over = run["state"] in OVER
-    keys = [k for k in (*_FACTS, *_MORE) if run.get(k) is not None and not (over and k == "resume_command")]
-    facts = tuple((NAMES.get(k, k.replace("_", " ")), _moment(run[k]) if k in _TIMES else text(run[k])) for k in keys)
+    facts = (*_where(run), *_facts(run, _FACTS), *_facts(run, () if over else ("resume_command",)), *_facts(run, _MORE))
     sections = kept(
         Section("Failed steps", _STEP, tuple(map(_row, failed)), wrong=True),
         Section("Left open", ("what",), tuple((text(each),) for each in run["open"]), wrong=True),
@@ -52,6 +52,7 @@ def run_report(run: Entry) -> Report:
             tuple(_pending(p) for p in pending if p["closed"]),
             folded=True,
         ),
+        variables(approved.get("variables", ())),
         Section(
             "Steps not begun", ("step", "target", "summary"), tuple((s["id"], s["target"], s["summary"]) for s in left)
         ),
@@ -67,6 +68,22 @@ def run_report(run: Entry) -> Report:
     )
     title, verdict = f"Run {run['run']}", f"{run['state']}: {words}"
     return Report(title, verdict, status, facts, sections, tuple(cases), results, _numbers(run, done, len(failed)))
+
+
+def _facts(run: Entry, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for key in keys:
+        if run.get(key) is not None:
+            value = _moment(run[key]) if key in _TIMES else text(run[key])
+            yield NAMES.get(key, key.replace("_", " ")), value
+
+
+def _where(run: Entry) -> tuple[tuple[str, str], ...]:
+    """Return the vCenter of a run, its inventory file, and its limit."""
+    scope = run["scope"]
+    place = f"{scope['vcenter']} ({scope['address']})" if scope["address"] else scope["vcenter"]
+    known = world_facts(run.get("world"), scope["inventory"])
+    rows = (*(known or (("vCenter", place), ("inventory", scope["inventory"]))), ("limit", scope["limit"]))
+    return tuple((name, value) for name, value in rows if value)
 
 
 def _numbers(run: Entry, done: int, failed: int) -> tuple[Number, ...]:

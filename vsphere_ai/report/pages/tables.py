@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vsphere_ai.model.name_ranges import fold
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted
+from vsphere_ai.model.world import World
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.values import Row, Section
+from vsphere_ai.report.world_text import world_place
 
 Entry = Mapping[str, Any]
 FEW = 110
@@ -110,13 +113,37 @@ def few(said: str, count: int, noun: str) -> str:
 
 
 def vcenter_facts(document: Entry) -> tuple[tuple[str, str], ...]:
-    """Return which vCenter a document is of."""
+    """Return which vCenter a document is of: as the inventory has it, LAB first, and what it says of itself."""
     vcenter = document["vcenter"]
-    rows = (
-        ("vCenter", f"{vcenter['name']} {vcenter['version']}, build {vcenter['build']}"),
-        ("instance", vcenter.get("instance", "")),
-    )
+    product = f"{vcenter['name']} {vcenter['version']}, build {vcenter['build']}"
+    world = world_facts(document.get("world"))
+    rows = (*world, ("version" if world else "vCenter", product), ("instance", vcenter.get("instance", "")))
     return tuple((name, value) for name, value in rows if value)
+
+
+def world_facts(world: Entry | None, inventory: str = "") -> tuple[tuple[str, str], ...]:
+    """Return the vCenter and the inventory file of a command; nothing where its document does not have them.
+
+    `inventory` is the path of that file where it is known better than as it was given.
+    """
+    if not world:
+        return ()
+    found = f" ({world['found']})" if world["found"] else ""
+    return ("vCenter", world_place(World(**world))), ("inventory", f"{inventory or world['inventory']}{found}")
+
+
+def variables(values: Sequence[Entry]) -> Section:
+    """Return the values of a playbook's variables that are used, each with what gives it."""
+    rows = tuple(
+        (v["name"], text(v["value"]), _given(v), v.get("place", ""), ", ".join(fold(v.get("targets", ()))))
+        for v in values
+        if v.get("used", True)
+    )
+    return Section("Variables", ("name", "value", "given by", "place", "only for"), rows)
+
+
+def _given(value: Entry) -> str:
+    return f"{value['level']} '{value['play']}'" if value.get("play") else str(value["level"])
 
 
 def kept(*sections: Section) -> tuple[Section, ...]:
