@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -56,6 +60,7 @@ def vcenter(fake, authority, limits):
     fake.script.update(
         PowerOnVM_Task=lambda _: '<returnval type="Task">task-7</returnval>',
         CreatePropertyCollector=lambda _: '<returnval type="PropertyCollector">pc-1</returnval>',
+        CreateListView=lambda _: '<returnval type="ListView">view-1</returnval>',
         CreateFilter=lambda _: '<returnval type="PropertyFilter">f</returnval>',
     )
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
@@ -85,11 +90,10 @@ def test_a_task_is_followed_by_updates_not_by_polling(fake, vcenter):
     )
     seen = []
     vcenter.run_task(VM, "PowerOnVM_Task", timeout=5, progress=seen.append)
-    assert seen == [None, 40, 40, 40]
+    assert seen == [None, 40, 40]
     assert fake.count("PowerOnVM_Task") == 1
     assert fake.count("WaitForUpdatesEx") == 4
     assert fake.count("RetrievePropertiesEx") == 0
-    assert fake.calls[-1] == "DestroyPropertyCollector"
     assert ">2</version>" in [b for b in fake.bodies if "WaitForUpdatesEx" in b][2]
 
 
@@ -230,20 +234,129 @@ def test_collectors_that_never_hold_are_given_up_in_time(fake, vcenter):
     assert fake.count("PowerOnVM_Task") == 1
 
 
-def test_a_task_nobody_can_subscribe_to_is_gone(fake, vcenter):
-    fake.script["CreateFilter"] = lambda _: GONE.format("ManagedObjectNotFound")
+UNRESOLVED = '<returnval type="{}">{}</returnval>'
+NOT_THERE = GONE.format("ManagedObjectNotFound").replace(
+    "/></detail>", '><obj type="{}">{}</obj></ManagedObjectNotFoundFault></detail>'
+)
+
+
+@pytest.mark.parametrize("answer", [UNRESOLVED, NOT_THERE])
+def test_a_task_that_is_not_there_is_gone(fake, vcenter, answer):
+    fake.script["ModifyListView"] = lambda body: answer.format("Task", "task-7") if "task-7<" in body else ""
+    released = threading.Event()
+    fake.script["WaitForUpdatesEx"] = lambda _: released.wait(10) and ""
     with pytest.raises(OutcomeUnknown, match="no longer known") as caught:
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    released.set()
     assert caught.value.task == "", "there is nothing left to wait for"
 
 
-def test_a_vm_that_is_gone_does_not_end_the_watching_of_its_task(fake, vcenter):
+@pytest.mark.parametrize("answer", [UNRESOLVED, NOT_THERE])
+def test_a_vm_that_is_gone_does_not_end_the_watching_of_its_task(fake, vcenter, answer):
+    listed = []
+
+    def modify(body):
+        listed.append(body)
+        return answer.format("VirtualMachine", "vm-1") if "vm-1<" in body else ""
+
     waits(fake, update("1", state("success")))
-    fake.script["CreateFilter"] = lambda body: (
-        GONE.format("ManagedObjectNotFound") if "vm-1<" in body else '<returnval type="PropertyFilter">f</returnval>'
+    fake.script["ModifyListView"] = modify
+    vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert ">task-7<" in listed[-1]
+    assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_a_question_that_was_answered_is_not_reported_at_the_next_task(fake, vcenter):
+    asked = update("1", state("running")).replace(
+        "</objectSet>",
+        '</objectSet><objectSet><kind>modify</kind><obj type="VirtualMachine">vm-1</obj><changeSet><name>'
+        'runtime.question</name><op>assign</op><val xsi:type="VirtualMachineQuestionInfo"><id>1</id>'
+        "<text>Did you move it?</text><choice><choiceInfo/></choice></val></changeSet></objectSet>",
+    )
+    waits(fake, asked, update("2", state("success")))
+    with refused(OutcomeUnknown, "outcome.unknown", "task-7", "Did you move it?"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    waits(fake, update("3", state("success")))
+    fake.script["RetrievePropertiesEx"] = lambda _: (
+        '<returnval><objects><obj type="VirtualMachine">vm-1</obj></objects></returnval>'
     )
     vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
-    assert fake.count("CreateFilter") == 2
+    assert fake.count("RetrievePropertiesEx") == 1, "it is asked for once, where it was pending before"
+
+
+class Farm:
+    """Tasks ``task-N`` of VMs ``vm-N``, each of which ends once it is listed."""
+
+    def __init__(self, fake):
+        self.started, self.listed, self.reported = [], set(), set()
+        self.lists = []
+        self.hold = threading.Event()
+        self.changed = threading.Condition()
+        fake.script.update(PowerOnVM_Task=self.start, ModifyListView=self.list, WaitForUpdatesEx=self.wait)
+
+    def start(self, body):
+        number = re.search(r">vm-(\d+)<", body)[1]
+        self.started.append(number)
+        return f'<returnval type="Task">task-{number}</returnval>'
+
+    def list(self, body):
+        self.hold.wait(10)
+        found = set(re.findall(r">task-(\d+)<", body.partition("<remove")[0]))
+        with self.changed:
+            self.lists.append(found)
+            self.listed |= found
+            self.changed.notify_all()
+        return ""
+
+    def wait(self, _body):
+        with self.changed:
+            self.changed.wait_for(lambda: self.listed - self.reported, 1)
+            new, self.reported = self.listed - self.reported, set(self.listed)
+        found = "".join(
+            f'<objectSet><kind>enter</kind><obj type="Task">task-{n}</obj><changeSet><name>info.state</name>'
+            '<op>assign</op><val xsi:type="TaskInfoState">success</val></changeSet></objectSet>'
+            for n in sorted(new)
+        )
+        return found and (
+            f'<returnval><version>{len(self.reported)}</version><filterSet><filter type="PropertyFilter">f</filter>'
+            f"{found}</filterSet></returnval>"
+        )
+
+
+def test_tasks_side_by_side_share_one_collector_and_go_together_into_its_list(fake, vcenter):
+    farm = Farm(fake)
+    with ThreadPoolExecutor(20) as pool:
+        ends = [pool.submit(vcenter.run_task, f"VirtualMachine:vm-{n}", "PowerOnVM_Task", timeout=30) for n in range(20)]
+        deadline = time.monotonic() + 20
+        while len(vcenter._watcher._watches) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        farm.hold.set()
+        for each in ends:
+            each.result()
+    assert len(farm.started) == 20
+    made = {name: fake.count(name) for name in ("CreatePropertyCollector", "CreateListView", "CreateFilter")}
+    assert set(made.values()) == {1}, made
+    assert len(farm.lists) <= 2, "the first, and all that began meanwhile"
+    assert farm.listed == {str(n) for n in range(20)}
+    assert fake.count("WaitForUpdatesEx") <= 3
+
+
+def test_the_next_task_takes_the_same_collector_and_what_ended_off_its_list(fake, vcenter):
+    farm = Farm(fake)
+    farm.hold.set()
+    for number in range(3):
+        vcenter.run_task(f"VirtualMachine:vm-{number}", "PowerOnVM_Task", timeout=30)
+    assert fake.count("CreatePropertyCollector") == 1
+    bodies = [body for body in fake.bodies if "ModifyListView" in body]
+    removed = [set(re.findall(r"<remove[^>]*>([a-z]+-\d)<", body)) for body in bodies]
+    assert removed == [set(), {"task-0", "vm-0"}, {"task-1", "vm-1"}]
+
+
+def test_a_bug_in_the_watcher_leaves_nobody_waiting(fake, vcenter):
+    waits(fake, update("1", state("success")))
+    vcenter._watcher._take = lambda _changed: 1 / 0
+    with refused(OutcomeUnknown, "outcome.unknown", "task-7", "ZeroDivisionError"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=60)
 
 
 def test_a_cause_that_cannot_be_read_leaves_the_outcome_unknown(fake, vcenter, drop):

@@ -10,6 +10,7 @@ from typing import Self
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
+from vsphere_ai.connect.task_watcher import TaskWatcher
 from vsphere_ai.connect.tasks import Progress, TaskMonitor
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
@@ -34,7 +35,7 @@ class VCenter:
     """
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._watcher = session, TaskWatcher(session)
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
         self._known = planned_refs.Known(session)
@@ -222,7 +223,7 @@ class VCenter:
             self._submitted(part.get(), task)
         # what is destroyed is gone when the task ends, so that only the task can be followed to its end
         subject = "" if method == "Destroy_Task" else self._known.real(ref)
-        TaskMonitor(self._session, task, subject, f"{method} on {ref}").wait(timeout, progress)
+        TaskMonitor(self._session, self._watcher, task, f"{method} on {ref}").wait(subject, timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:
         target = plain.to_object(ref)
