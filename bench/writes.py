@@ -133,16 +133,20 @@ def once(directory: Path, number: int, parallel: int) -> dict:
 
 
 def report(found: dict, vms: int, limit: float) -> None:
-    calls = found["calls"]
-    print(f"{'tasks alone':34} {limit:8.1f} s")
-    print(f"{'wall, first step to last':34} {found['wall']:8.1f} s   {found['wall'] / limit:6.2f} x the tasks alone")
-    print(f"{'CPU of the tool':34} {found['cpu']:8.1f} s   {found['cpu'] / vms * 1000:6.1f} ms per VM")
-    print(f"{'CPU of the lab, same machine':34} {found['lab_cpu']:8.1f} s   {found['lab_cpu'] / vms * 1000:6.1f} ms per VM")
-    print(f"{'requests':34} {sum(calls.values()):8}     {sum(calls.values()) / vms:6.2f} per VM")
-    for name, count in sorted(calls.items(), key=lambda each: -each[1]):
-        print(f"    {name:38} {count:8}")
-    print(f"{'notes in the journal':34} {found['noted']:8}     {found['commits']} commits")
-    print(f"{'threads waited for the journal':34} {found['waited']:8.1f} s   {found['waited'] / found['noted'] * 1000:6.1f} ms per note")
+    """Print one run: each figure, and what it is per VM or against the tasks alone."""
+    calls, noted = found["calls"], found["noted"]
+    rows = [
+        ("tasks alone", limit, "s", ""),
+        ("wall, first step to last", found["wall"], "s", f"{found['wall'] / limit:.2f} x the tasks alone"),
+        ("CPU of the tool", found["cpu"], "s", f"{found['cpu'] / vms * 1000:.1f} ms per VM"),
+        ("CPU of the lab, same machine", found["lab_cpu"], "s", f"{found['lab_cpu'] / vms * 1000:.1f} ms per VM"),
+        ("requests", sum(calls.values()), "", f"{sum(calls.values()) / vms:.2f} per VM"),
+        *((f"    {name}", count, "", "") for name, count in sorted(calls.items(), key=lambda each: -each[1])),
+        ("notes in the journal", noted, "", f"{found['commits']} commits"),
+        ("threads waited for the journal", found["waited"], "s", f"{found['waited'] / noted * 1000:.1f} ms per note"),
+    ]
+    for name, value, unit, remark in rows:
+        print(f"{name:34} {value:8.1f} {unit:2} {remark}" if unit else f"{name:34} {value:8}    {remark}")
 
 
 def main() -> int:

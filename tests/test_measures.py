@@ -154,6 +154,8 @@ LATER = (
     "report.state_text",
     "runs.past_durations",
     "security.known_names",
+    "connect.task_watcher",
+    "runs.group_commit",
 )
 """Functions that came after the ceiling of lines."""
 

@@ -326,7 +326,9 @@ class Farm:
 def test_tasks_side_by_side_share_one_collector_and_go_together_into_its_list(fake, vcenter):
     farm = Farm(fake)
     with ThreadPoolExecutor(20) as pool:
-        ends = [pool.submit(vcenter.run_task, f"VirtualMachine:vm-{n}", "PowerOnVM_Task", timeout=30) for n in range(20)]
+        ends = [
+            pool.submit(vcenter.run_task, f"VirtualMachine:vm-{n}", "PowerOnVM_Task", timeout=30) for n in range(20)
+        ]
         deadline = time.monotonic() + 20
         while len(vcenter._watcher._watches) < 20 and time.monotonic() < deadline:
             time.sleep(0.01)

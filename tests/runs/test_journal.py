@@ -6,8 +6,10 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import threading
 import time
 from datetime import datetime
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -249,3 +251,108 @@ def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
     record = Full()
     run_plan.noting(record)("s1", "Task:task-7")
     assert record.asked == ("s1", "Task:task-7")
+
+
+class Writers:
+    """Threads that write into one journal, while the first of them is held in its transaction."""
+
+    def __init__(self, record):
+        self.record, self.commits = record, 0
+        self.inside, self.go_on = threading.Event(), threading.Event()
+        record._db.set_trace_callback(self.count)
+
+    def count(self, statement):
+        self.commits += statement.upper().startswith("COMMIT")
+
+    def hold(self, _db):
+        self.inside.set()
+        assert self.go_on.wait(20)
+
+    def run(self, *works):
+        """Carry works out side by side, the first one held until the others wait; return what each raised."""
+        raised = [None] * (len(works) + 1)
+
+        def work(number, done):
+            try:
+                done()
+            except Exception as error:
+                raised[number] = error
+
+        threads = [threading.Thread(target=work, args=(0, lambda: self.record._commit(self.hold)))]
+        threads[0].start()
+        assert self.inside.wait(20)
+        threads += [threading.Thread(target=work, args=each) for each in enumerate(works, 1)]
+        for each in threads[1:]:
+            each.start()
+        until = time.monotonic() + 20
+        while len(self.record._commits._waiting) < len(works) and time.monotonic() < until:
+            time.sleep(0.005)
+        self.go_on.set()
+        for each in threads:
+            each.join(20)
+        return raised[1:]
+
+
+def test_what_comes_while_a_note_is_written_is_written_together(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    record = create()
+    writers = Writers(record)
+    steps = [Reconfigure(target=Target("vm", f"vm-{n}", f"VirtualMachine:vm-{n}"), summary="") for n in range(64)]
+    failed = writers.run(*(partial(record.begin, f"s{n}", step, ()) for n, step in enumerate(steps)))
+    assert failed == [None] * 64
+    assert writers.commits == 1, "64 steps, one flush; the one that was held wrote nothing"
+    with contextlib.closing(sqlite3.connect(record.path)) as other:
+        assert other.execute("select count(*) from step where state = 'begun'").fetchone() == (64,)
+
+
+def test_a_note_that_cannot_be_written_fails_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    record = create()
+    writers = Writers(record)
+    good = [
+        partial(record.add_pending, Pending("off", Target("vm", f"vm-{n}", f"VirtualMachine:{n}"))) for n in range(3)
+    ]
+    bad = partial(record.add_pending, Pending("off", Target("vm", None, "VirtualMachine:9")))
+    bug = partial(record._commit, lambda _db: 1 / 0)
+    failed = writers.run(good[0], bad, good[1], bug, good[2])
+    assert [type(each).__name__ for each in failed] == [
+        "NoneType",
+        "Storage",
+        "NoneType",
+        "ZeroDivisionError",
+        "NoneType",
+    ]
+    assert [p.target.ref for p in record.pending()] == ["VirtualMachine:0", "VirtualMachine:1", "VirtualMachine:2"]
+    assert writers.commits == 3, "each alone"
+
+
+def test_a_writer_that_is_interrupted_leaves_the_others_to_go_on(tmp_path, monkeypatch):
+    """Its own write is not done; those that it was about to write are."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    record = create()
+    writers = Writers(record)
+
+    def interrupted(_db):
+        raise KeyboardInterrupt
+
+    def leave():
+        with pytest.raises(KeyboardInterrupt):
+            record._commit(interrupted)
+
+    good = partial(record.add_pending, Pending("off", HOST))
+    assert writers.run(leave, good) == [None, None]
+    assert [p.target for p in record.pending()] == [HOST]
+    record.add_pending(Pending("ssh", HOST))
+    assert len(record.pending()) == 2
+
+
+def test_a_write_is_on_the_disk_when_it_returns(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    record = create()
+    assert record._db.execute("pragma synchronous").fetchone() == (2,)
+    for number in range(8):
+        record.submitted(f"s{number}", "task-1")
+        record.begin(f"s{number}", Shell(target=HOST, summary="", argv=("true",)), ())
+        assert not record._db.in_transaction
+        with contextlib.closing(sqlite3.connect(record.path)) as other:
+            assert other.execute("select count(*) from step").fetchone() == (number + 1,)

@@ -20,7 +20,7 @@ from vsphere_ai.connect.vmomi import Collector, ManagedObject, Update, vim, vmod
 from vsphere_ai.errors import VimFault, VsphereAiError
 from vsphere_ai.model.plain import Plain
 
-WAKE_S = 8
+_WAKE_S = 8
 """Longest wait in seconds in one request."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _NOT_FOUND = "ManagedObjectNotFound"
@@ -199,7 +199,7 @@ class TaskWatcher:
         """Return how long a request may wait: not longer than any of the tasks is waited for."""
         with self._lock:
             left = max((w.until for w in self._watches), default=0.0) - time.monotonic()
-        return max(1, min(WAKE_S, int(left)))
+        return max(1, min(_WAKE_S, int(left)))
 
     def _answered(self) -> None:
         self._session.outage.over()

@@ -9,12 +9,14 @@ from queue import Empty
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.plain import to_object
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.task_watcher import WAKE_S, Broken, Gone, TaskWatcher, Watch
+from vsphere_ai.connect.task_watcher import Broken, Gone, TaskWatcher, Watch
 from vsphere_ai.connect.vmomi import Collector, vim
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
 from vsphere_ai.model.plain import Plain, PlainObject, inside
 
 Progress = Callable[[int | None], None]
+_WAKE_S = 8
+"""Seconds between two signs of life."""
 _LOOK = "Look at the task in vCenter, then plan again."
 _ENDED = ("success", "error")
 
@@ -55,7 +57,7 @@ class TaskMonitor:
     def _take(self, watch: Watch, left: float) -> None:
         """Wait for one piece of news, or until it is time for a sign of life."""
         try:
-            new = watch.news.get(timeout=min(WAKE_S, left))
+            new = watch.news.get(timeout=min(_WAKE_S, left))
         except Empty:
             return
         if isinstance(new, Gone):

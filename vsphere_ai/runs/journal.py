@@ -17,7 +17,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,8 @@ from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import PendingKind, Step, what
 from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.runs import checksums, process_id
-from vsphere_ai.runs.journal_schema import ADD, BEGIN, FORMAT, SCHEMA, instead_of, is_time, stored
+from vsphere_ai.runs.group_commit import GroupCommit, Work
+from vsphere_ai.runs.journal_schema import ADD, BEGIN, END, FORMAT, REBOOTED, SCHEMA, instead_of, is_time, stored
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
 
@@ -52,6 +53,7 @@ class Journal:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._db, self._lock = path, connection, threading.RLock()
+        self._commits = GroupCommit(connection, self._lock)
         self.attempt = 1
 
     @property
@@ -73,32 +75,38 @@ class Journal:
     def _write(self, model: BaseModel, keys: set[str] | None = None) -> None:
         values = model.model_dump(mode="json", include=keys)
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
-        with self._writing() as db:
+
+        def store(db: sqlite3.Connection) -> None:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
             checksums.checksum_values(db, rows)
 
+        self._commit(store)
+
     def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
         """Note that a step is about to be sent, and what it opens. Raises `Storage`: then it must not be sent."""
-        with self._writing() as db:
-            row = (self.attempt, id, step.target.name, step.target.ref, step.summary)
-            db.execute(BEGIN, (*row, what(step), " ".join(step.kinds), now()))
+        target, kinds = step.target, " ".join(step.kinds)
+        row = (self.attempt, id, target.name, target.ref, step.summary, what(step), kinds, now())
+
+        def note(db: sqlite3.Connection) -> None:
+            db.execute(BEGIN, row)
             for pending in opens:
                 self._add(db, pending)
 
+        self._commit(note)
+
     def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
         """Note how a step ended, and what it closes."""
-        with self._writing() as db:
-            db.execute(
-                "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
-                (state, now(), clean(error), self.attempt, id),
-            )
-            for pending in closes:
-                self._resolve(db, pending)
+        row = (state, now(), clean(error), self.attempt, id)
+
+        def note(db: sqlite3.Connection) -> None:
+            db.execute(END, row)
+            self._resolve(db, closes)
+
+        self._commit(note)
 
     def add_pending(self, pending: Pending) -> None:
         """Note a pending action that was added outside of a step."""
-        with self._writing() as db:
-            self._add(db, pending)
+        self._commit(lambda db: self._add(db, pending))
 
     def _add(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
         row = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
@@ -110,8 +118,7 @@ class Journal:
 
         Raises `Storage`: then it must not be sent.
         """
-        with self._writing() as db:
-            db.execute("update pending set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
+        self._execute("update pending set sent = ? where kind in ('reboot', 'off') and ref = ?", now(), target.ref)
 
     def next_attempt(self) -> None:
         """Count what is begun from now on as another attempt than what the journal holds."""
@@ -120,40 +127,32 @@ class Journal:
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note whether a host did reboot, which the step that ordered it could not know: it is done, or failed."""
         state, error = ("done", None) if did else ("failed", "the host did not go down")
-        with self._writing() as db:
-            db.execute(
-                "update step set state = ?, ended = ?, error = ?"
-                " where ref = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?",
-                (state, now(), error, host.ref, did),
-            )
+        self._execute(REBOOTED, state, now(), error, host.ref, did)
 
     def submitted(self, id: str, task: str) -> None:
         """Note the task vCenter made of a step that is under way."""
-        with self._writing() as db:
-            db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
+        self._execute("update step set task = ? where attempt = ? and id = ?", task, self.attempt, id)
 
     def resolve(self, *pending: Pending) -> None:
         """Note that actions are not pending any more, or are those of another run from now on: all of them or none."""
-        with self._writing() as db:
-            for each in pending:
-                self._resolve(db, each)
+        self._commit(lambda db: self._resolve(db, pending))
 
-    def _resolve(self, db: sqlite3.Connection, pending: Pending) -> None:
-        db.execute(
-            "update pending set closed = ? where kind = ? and ref = ?", (now(), pending.kind, pending.target.ref)
-        )
+    def _resolve(self, db: sqlite3.Connection, pending: Sequence[Pending]) -> None:
+        rows = [(now(), each.kind, each.target.ref) for each in pending]
+        db.executemany("update pending set closed = ? where kind = ? and ref = ?", rows)
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                with self._db:  # one transaction, committed at the end
-                    yield self._db
-            except sqlite3.Error as error:
-                raise Storage(
-                    f"{self.path}: {error}",
-                    f"make room or repair the folder, then continue with: vsphere-ai resume {self.id}",
-                ) from error
+    def _execute(self, statement: str, *values: str | int | None) -> None:
+        self._commit(lambda db: db.execute(statement, values))
+
+    def _commit(self, work: Work) -> None:
+        """Write, together with what other threads write at this moment; it is on the disk then."""
+        try:
+            self._commits.write(work)
+        except sqlite3.Error as error:
+            raise Storage(
+                f"{self.path}: {error}",
+                f"make room or repair the folder, then continue with: vsphere-ai resume {self.id}",
+            ) from error
 
     # -- reading
 
@@ -243,9 +242,9 @@ def create(about: RunRecord, documents: RunDocuments | None = None, pending: Seq
         here = {"format": FORMAT, "vsphere_ai": __version__, "started": now(), **process_id.identity()}
         journal._write(about.model_copy(update=here))
         journal._write(documents or RunDocuments())
-        with journal._writing() as db:
-            for each in pending:
-                journal._add(db, each.pending, each.opened, each.sent)
+        for each in pending:
+            journal._add(journal._db, each.pending, each.opened, each.sent)
+        journal._db.commit()
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)

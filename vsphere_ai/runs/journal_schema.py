@@ -26,6 +26,11 @@ BEGIN = """
 insert or replace into step (attempt, id, target, ref, summary, what, kinds, state, began)
 values (?, ?, ?, ?, ?, ?, ?, 'begun', ?)
 """
+END = "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?"
+REBOOTED = """
+update step set state = ?, ended = ?, error = ?
+where ref = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?
+"""
 # What is pending already stays pending since then, and sent: an earlier order may take effect even now.
 ADD = """
 insert into pending values (?, ?, ?, ?, ?, ?, ?, null) on conflict (kind, ref) do update set
