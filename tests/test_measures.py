@@ -28,6 +28,7 @@ LATER = (
     "model.printed",
     "language.variable",
     "language.varying",
+    "language.shown_variables",
     "language.substitution",
     "language.include",
     "language.merge_keys",

@@ -40,6 +40,17 @@ def test_a_limit_that_means_nothing(cli, ledger, command):
     assert ledger() == []
 
 
+@pytest.mark.parametrize("command", [("plan",), ("apply", "--yes"), ("verify",)])
+def test_a_limit_that_leaves_nothing_of_the_playbook(cli, ledger, command):
+    """It is there, and the playbook is not about it: "0 settings as wanted" would be no answer."""
+    playbook = cli.file("- hosts: esx01.lab.local\n  pvrdma_host: {firewall: true}\n")
+    assert cli(command[0], playbook, *command[1:], "--limit", "infra-01") == 64
+    assert cli.error == "usage.limit"
+    assert "'infra-01'" in cli.err
+    assert "esx01.lab.local" in cli.err
+    assert ledger() == []
+
+
 def test_a_limit_that_is_no_pattern(cli):
     assert cli("plan", MISSION, "--limit", "esx[1") == 64
     assert cli.error == "usage.limit"

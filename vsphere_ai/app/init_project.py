@@ -104,7 +104,9 @@ def find_vcenter(address: str, folder: Path, *, fingerprint: str = "", ca_file: 
 def require_reference(text: str) -> str:
     """Return a reference to a password; `UsageError` for another text, which is not repeated: it may be one."""
     if not is_reference(text):
-        raise UsageError("this does not say where a password is", f"write {FORMS}", rule="usage.password-from")
+        raise UsageError(
+            "--password-from does not say where a password is", f"write {FORMS}", rule="usage.password-from"
+        )
     return text
 
 

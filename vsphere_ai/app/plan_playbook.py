@@ -142,8 +142,10 @@ def checked(session: Session, made: Plan, estate: Estate) -> Plan:
 
 
 def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
-    """Read, and plan."""
-    made, estate = _plan(session, playbook, read_for(session, playbook), {})
+    """Read, and plan. `UsageError` where `--limit` leaves nothing of the playbook."""
+    found = read_for(session, playbook)
+    session.require_targets(playbook, found)
+    made, estate = _plan(session, playbook, found, {})
     return _with_logins(session, made, estate, playbook), estate
 
 

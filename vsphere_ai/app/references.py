@@ -17,6 +17,7 @@ from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.language.play import Playbook, ResolvedReference
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.language.reference import Reference, Unresolved
+from vsphere_ai.language.variable_values import InventoryValues, misspelt
 from vsphere_ai.language.variables import Overrides
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.variables import Value
@@ -36,6 +37,10 @@ def load(path: Path, estate: EstateRequest, emit: Emit = ignore) -> Playbook:
         if not variable.used and not variable.play:
             place = f"  ({variable.place})" if variable.place else ""
             emit(Remark("variable.unused", f"! the variable '{variable.name}' is not used{place}"))
+    values = find_inventory(estate.inventory).variables if playbook.declared else InventoryValues()
+    for given, name, meant in misspelt(values, playbook.declared):
+        text = f"{given.level} gives '{name}', which {path} does not declare: did you mean '{meant}'?"
+        emit(Remark("variable.misspelt", f"! {text}  ({given.place})"))
     return with_kinds_only(playbook, estate.only_kinds, emit)
 
 

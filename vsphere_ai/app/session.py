@@ -21,6 +21,7 @@ from vsphere_ai.language.selection import groups_of, narrow
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources.makes_vms import OUTLINES
@@ -158,14 +159,20 @@ class Session:
         return known[2]
 
     def split(self, playbook: Playbook, estate: Estate) -> Playbook:
-        """Return a playbook whose plays have one value of each variable: those whose hosts have several are parts."""
-        found = split(playbook, self.inventory, estate, vcenter=self.settings.name)
+        """Return a playbook whose plays have one value of each variable: those whose hosts have several are parts.
+
+        Its variables are those that count for what `--limit` and `--kind` leave.
+        """
+        only = self.desired(playbook, estate) if playbook.variables or playbook.varying else None
+        found = split(playbook, self.inventory, estate, vcenter=self.settings.name, only=only)
         if playbook.varying and len(self.inventory.vcenters) == 1:
             names = {host.name for host in estate.hosts}
             for name, values in self.inventory.variables.hosts.items():
                 if name not in names:
                     place = next((f"  ({each.place})" for each in values.values()), "")
-                    self.emit(Remark("variable.no-host", f"! host_vars: there is no host '{name}'{place}"))
+                    near = did_you_mean(name, names)
+                    text = f"! host_vars: there is no host '{name}'{place}"
+                    self.emit(Remark("variable.no-host", f"{text}: {near}" if near else text))
         return found
 
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
@@ -189,6 +196,12 @@ class Session:
             return frozenset()
         wanted = self._wanted(playbook, estate)
         return frozenset(wanted) - set(self.limited(estate, tuple(wanted)))
+
+    def require_targets(self, playbook: Playbook, estate: Estate) -> None:
+        """Refuse a `--limit` that leaves none of the playbook's targets: nothing to do would say nothing of them."""
+        if not self.desired(playbook, estate) and (wanted := self._wanted(playbook, estate)):
+            text = f"--limit: '{self.options.limit}' leaves none of the targets of {playbook.path}"
+            raise UsageError(text, suggest("", (t.name for t in wanted), "its targets"), rule="usage.limit")
 
     def _wanted(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what a playbook wants of each target; of an estate in which the members of its sets are laid out."""

@@ -14,10 +14,10 @@ from vsphere_ai.language.patterns import members
 from vsphere_ai.language.play import Desired, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
 from vsphere_ai.language.selection import Choice, groups_of, passed_over, select
 from vsphere_ai.language.selectors import Unread
+from vsphere_ai.language.shown_variables import Shown
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import suggest
-from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.makes_vms import MakesVms
 
 MOST_AT_ONCE = 50
@@ -87,33 +87,37 @@ def _split(playbook: Playbook, inventory: Inventory, estate: Estate, vcenter: st
         raise
 
 
-def split(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> Playbook:
+def split(
+    playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str, only: Collection[Target] | None = None
+) -> Playbook:
     """Return a playbook in which each play has one value of each variable: those of hosts with unlike values are parts.
 
-    `InputError` where a host has no value, or two. Plays for other vCenters stay whole.
+    Its values of variables are those that count for `only` these targets; None: for all. `InputError` where a host has
+    no value, or two. Plays for other vCenters stay whole.
     """
-    if not playbook.varying:
+    if not playbook.varying and (only is None or not playbook.uses):
         return playbook
     faults = Faults()
     giving = {name: group for name, group in inventory.hosts.items() if name in inventory.variables.groups}
     groups = groups_of(replace(inventory, hosts=giving), estate, ("host",))
     plays: list[Play] = []
-    hosts: dict[VariableValue, list[str]] = {}
+    shown = Shown(playbook.uses, only)
     for play in playbook.plays:
-        varying = playbook.varying.get(play.mark)
-        if varying is None or (vcenter and _vcenter(play, playbook, inventory, faults, vcenter) != vcenter):
+        if vcenter and _vcenter(play, playbook, inventory, faults, vcenter) != vcenter:
             plays.append(play)
             continue
+        varying = playbook.varying.get(play.mark)
         targets = _targets(play, playbook, inventory, estate, faults)
+        if varying is None:
+            plays.append(play)
+            shown.add(play, targets)
+            continue
         values = {t: varying.values(t.name, groups.get(t.ref, ()), faults) for t in targets}
         plays += varying.parts(play, values, faults, playbook.excerpt(play.pattern_mark))
-        for target, name, given in varying.own(values):
-            hosts.setdefault(VariableValue(name, given.value, given.level, given.place), []).append(target.name)
+        shown.add_varying(play, varying, values)
     faults.raise_any()
-    more = (replace(value, targets=tuple(dict.fromkeys(names))) for value, names in hosts.items())
-    order = [name for varying in playbook.varying.values() for name in varying.order]
-    shown = sorted((*playbook.variables, *more), key=lambda value: order.index(value.name))
-    return replace(playbook, plays=tuple(plays), varying={}, variables=tuple(shown))
+    variables = sorted(shown.values(playbook.variables), key=lambda value: playbook.declared.index(value.name))
+    return replace(playbook, plays=tuple(plays), varying={}, variables=tuple(variables))
 
 
 def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:

@@ -222,12 +222,12 @@ class ResolvedReference:
     mark: Place
 
 
+Uses = Mapping[str, frozenset[str]]
+"""Variables that a play names, by kind; those of keys that are no kinds under an empty one."""
+
+
 class Varies(Protocol):
     """A play with variables of which groups and hosts of the inventory give different values; see `varying.Varying`."""
-
-    @property
-    def order(self) -> Collection[str]:
-        """The variables of the playbook, as they are declared."""
 
     def values(self, host: str, groups: Collection[str], faults: Faults) -> Mapping[str, Given]:
         """Return the values of a host in some groups."""
@@ -257,6 +257,10 @@ class Playbook:
     """What its variables are."""
     varying: Mapping[Mark, Varies] = field(default_factory=dict, repr=False, compare=False)
     """Plays by their place whose hosts have different values of variables."""
+    uses: Mapping[Mark, Uses] = field(default_factory=dict, repr=False, compare=False)
+    """Variables that plays name, by the place of the play, and those that outputs name, by no place."""
+    declared: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Names of its variables, in order."""
     texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Texts of the files that it includes, by name."""
 

@@ -30,9 +30,17 @@ def load_playbook(
     outputs = PlayReader(filled.document, kinds, faults).outputs(filled.plays)
     faults.raise_any()
     digest = _digest(document, variables)
-    texts, shown = document.texts, filled.shown()
     return Playbook(
-        str(path), digest, filled.plays, document.text, outputs, variables=shown, varying=filled.varying, texts=texts
+        str(path),
+        digest,
+        filled.plays,
+        document.text,
+        outputs,
+        variables=filled.shown(),
+        varying=filled.varying,
+        texts=document.texts,
+        uses=filled.uses,
+        declared=tuple(variables.declared),
     )
 
 

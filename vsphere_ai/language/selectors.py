@@ -26,7 +26,7 @@ APPLIES: Mapping[str, tuple[TargetKind, ...]] = {
 """Condition -> the kinds of targets that it can be about."""
 
 
-class Unread(UsageError):
+class Unread(UsageError, remedy="name hosts or VMs, or a group of names"):
     """Conditions ask for facts that were not read: `wants` are pairs of a condition's key and what of it is wanted."""
 
     title = "usage"
@@ -34,8 +34,7 @@ class Unread(UsageError):
     def __init__(self, wants: Iterable[tuple[str, str]]) -> None:
         self.wants = frozenset(wants)
         keys = ", ".join(f"'{key}='" for key in sorted({key for key, _ in self.wants}))
-        help = "name hosts or VMs, or a group of names"
-        super().__init__(f"{keys} cannot be used here", help, rule="selector.not-here")
+        super().__init__(f"{keys} cannot be used here", rule="selector.not-here")
 
 
 def pattern_text(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import Diagnostic, Mark
 from vsphere_ai.language.document import Document, DocumentPath, Faults
 from vsphere_ai.language.validation import describe
+from vsphere_ai.model.suggestion import mistyped
 from vsphere_ai.model.variables import Scalar, Value
 from vsphere_ai.security.secret_ref import FORMS, is_reference
 
@@ -60,6 +61,15 @@ class InventoryValues:
     all: Mapping[str, Given] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
     hosts: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
+
+
+def misspelt(values: InventoryValues, declared: Collection[str]) -> Iterator[tuple[Given, str, str]]:
+    """Yield values whose names are not declared and near to one that is, with that one."""
+    for level in (values.all, *values.groups.values(), *values.hosts.values()):
+        for name, given in level.items():
+            meant = "" if name in declared else mistyped(name, declared)
+            if meant and meant not in level:
+                yield given, name, meant
 
 
 def type_of(value: Value) -> Type:

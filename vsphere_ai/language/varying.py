@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.language.document import Document, Faults
 from vsphere_ai.language.output import is_outputs
-from vsphere_ai.language.play import TARGETS, Kinds, Play
+from vsphere_ai.language.play import TARGETS, Kinds, Play, Uses
 from vsphere_ai.language.play_reader import PlayReader, is_no_play
 from vsphere_ai.language.reference import Resolve
+from vsphere_ai.language.shown_variables import ANY_KIND, OUTPUTS, uses_of
 from vsphere_ai.language.substitution import Substitution
 from vsphere_ai.language.variable_values import Given
 from vsphere_ai.language.variables import Values, Variables, play_values
@@ -38,11 +39,6 @@ class Varying:
     variables: Variables
     make: Callable[[Values], Play]
     first: Play
-
-    @property
-    def order(self) -> Collection[str]:
-        """The variables of the playbook, as they are declared."""
-        return self.variables.declared
 
     def values(self, host: str, groups: Collection[str], faults: Faults) -> Values:
         """Return the values of a host in some groups; two groups that give it different ones are noted."""
@@ -104,6 +100,8 @@ class Filled:
     varying: dict[Mark, Varying] = field(default_factory=dict)
     own: dict[int, Values] = field(default_factory=dict)
     """Values that plays give, by the number of the play in the document."""
+    uses: dict[Mark, Uses] = field(default_factory=dict)
+    """Variables that plays name, by their place, and those that outputs name."""
 
     def __post_init__(self) -> None:
         """Note what is wrong with variables; where that is all right, ask for the values of references and read."""
@@ -112,6 +110,9 @@ class Filled:
             self.plays = self._reader(self.document).plays()
             return
         self.own = {n: self._own(n) for n, item in enumerate(items) if is_play(item)}
+        self.uses = {self.document.mark_of((n,)): uses_of(items[n], self.kinds) for n in self.own}
+        outputs = (uses_of(item, ()) for item in items if is_outputs(item.value))
+        self.uses[OUTPUTS] = {ANY_KIND: frozenset(name for each in outputs for name in each[ANY_KIND])}
         looking = self._substitution()
         overlays = {n: self._overlays(n, looking) for n in self.own}
         filled = [self._item(n, overlays[n][0] if n in overlays else {}, looking) for n in range(len(items))]

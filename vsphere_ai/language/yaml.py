@@ -247,7 +247,8 @@ class _Builder:
         if isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("an alias cannot be a key", "quote a key that starts with '*'")
         if len(self._stack) + node.height > MAX_DEPTH + 1:
-            self._stop(f"with what the alias stands for, this is nested more than {MAX_DEPTH} levels deep")
+            text = f"with what the alias *{_short(name)} stands for, this is nested more than {MAX_DEPTH} levels deep"
+            self._stop(text, "write it with fewer levels")
         frame.node.height = max(frame.node.height, node.height + 1)
         self._add(node)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from string import digits
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -13,6 +14,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = [folded[match] for match in get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)]
     near = near or [name for name in names if len(word) > 2 and name.casefold().startswith(word.casefold())][:3]
     return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?" if near else ""
+
+
+def mistyped(word: str, known: Iterable[str]) -> str:
+    """Return the name of which a word is probably a misspelling; empty where it may well be a name of its own."""
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.85)
+    letters = str.maketrans("", "", digits)
+    return near[0] if near and near[0].translate(letters) != word.translate(letters) else ""
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str = "possible here") -> str:
