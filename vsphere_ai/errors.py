@@ -56,9 +56,13 @@ class VsphereAiError(Exception):
 
 
 class InputError(VsphereAiError, exit_code=65, title="invalid input", rule="input"):
-    """A playbook or an inventory is wrong; holds every fault found in one run."""
+    """A playbook or an inventory is wrong; holds every fault found in one run.
+
+    `compared_with` is the vCenter that was read when the faults were found, in words; "" where none was.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.compared_with = ""
         self.diagnostics = tuple(sorted(diagnostics))
         super().__init__("\n".join(f"{d.mark}: {d.message}" for d in self.diagnostics))
 

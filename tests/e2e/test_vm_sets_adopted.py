@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 from support.processes import killed_at
 from support.seeds import few
-from support.vm_sets import play
+from support.vm_sets import disowned, options, play, set_options
 
 pytestmark = pytest.mark.lab
 TWO = play("train-[01:02]", nics=2)
-
-
-def options(soap, name):
-    return {o.key: o.value for o in soap.vm(name).config.extraConfig}
-
-
-def set_options(soap, name, **spec):
-    changed = [soap.vim.option.OptionValue(key=k, value=v) for k, v in spec.pop("options", {}).items()]
-    soap.wait(soap.vm(name).ReconfigVM_Task(soap.vim.vm.ConfigSpec(extraConfig=changed, **spec)))
-
-
-def disowned(soap, name):
-    """Make a VM one that was never in a set: an identity of its own, and no mark."""
-    marks = {key: "" for key in options(soap, name) if key.startswith("vsphere-ai.")}
-    set_options(soap, name, options=marks, instanceUuid=str(uuid.uuid4()))
 
 
 def seen(soap, name):

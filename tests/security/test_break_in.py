@@ -73,12 +73,20 @@ def test_a_file_of_the_project_is_read(project, tool):
     assert tool("plan", path, "-i", project / "inventory.yml") == 5, tool.err
 
 
-@pytest.mark.parametrize("text", ["${H8_PASSWORD}", "$H8_PASSWORD", "{{H8_PASSWORD}}", "env:H8_PASSWORD", "%(HOME)s"])
+@pytest.mark.parametrize("text", ["$H8_PASSWORD", "{{H8_PASSWORD}}", "env:H8_PASSWORD", "%(HOME)s", "$${H8_PASSWORD}"])
 def test_nothing_in_a_playbook_is_looked_up_in_the_environment(project, text):
     path = project / "play.yml"
     path.write_text(json.dumps([{"name": text, "hosts": text.replace(":", "_"), "mig": {"mode": "enabled"}}]))
     (play,) = load_playbook(path, kinds()).plays
-    assert (play.name, play.pattern) == (text, text.replace(":", "_"))
+    assert (play.name, play.pattern) == (text.replace("$$", "$"), text.replace(":", "_").replace("$$", "$"))
+
+
+def test_a_variable_is_none_of_the_environment(project, tool):
+    path = project / "play.yml"
+    path.write_text('- hosts: "${H8_PASSWORD}"\n  mig: {mode: enabled}\n')
+    assert tool("plan", path, "-i", project / "inventory.yml") == 65
+    assert "there is no variable 'H8_PASSWORD'" in tool.err
+    assert "canary" not in tool.err + tool.out
 
 
 REFUSED_INVENTORIES = {

@@ -114,7 +114,7 @@ class Case:
 
     def ended(self, what, number, at):
         """Apply, and send a signal when this is printed; return the exit status."""
-        argv = [sys.executable, "-m", "vsphere_ai", "apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes"]
+        argv = [sys.executable, "-m", "vsphere_ai", "apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes", "-v"]
         with self.watching_processes():
             process = subprocess.Popen(
                 [*map(str, argv), "-i", "inventory.yml"],

@@ -28,6 +28,7 @@ class User:
 
     def __init__(self, folder, lab=None, *pages):
         self.folder, self.commands, self.begun = folder, [], time.monotonic()
+        folder.mkdir(exist_ok=True)
         for part in ("playbooks", "inventories"):
             shutil.copytree(ROOT / part, folder / part)
         (folder / ".git").mkdir()
@@ -47,6 +48,10 @@ class User:
         """Read a page of the documentation, as `vsphere-ai explain` and the site show it."""
         self.seen += (ROOT / page).read_text("utf-8")
 
+    def reads_own(self, name):
+        """Read a file in the folder."""
+        self.seen += (self.folder / name).read_text("utf-8")
+
     def writes(self, name, text):
         """Write a file with an editor."""
         (self.folder / name).write_text(text, "utf-8")
@@ -56,13 +61,13 @@ class User:
         self._run([PROGRAM, *command, "--help"])
 
     def types(self, line, *, ends=0, typing=None):
-        """Type a command; return what the screen shows. It ends with this exit code."""
+        """Type a command; return what the screen shows. It ends with this exit code; None: with any."""
         words = shlex.split(line)
         self.commands.append(line)
         assert len(self.commands) <= MOST_COMMANDS, f"more than {MOST_COMMANDS} commands: {self.commands}"
         self._seen_before(words, line)
         code, output = self._run(words, typing)
-        assert code == ends, f"{line} ended with {code}, not {ends}:\n{output}"
+        assert ends in (code, None), f"{line} ended with {code}, not {ends}:\n{output}"
         took = time.monotonic() - self.begun
         assert took < MOST_SECONDS, f"{took:.0f} s after the beginning"
         return output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrxZoZZQhnUBg3MJrEqHEH5Oe5XoD7XeUaGsB3bnbn ops@lab"
 FARM = """
@@ -111,3 +112,18 @@ class Sets:
         found = {p["rule"] for p in json.loads(self.cli.out)["problems"]}
         assert len(self.ledger()) == before
         return found
+
+
+def options(soap, name):
+    return {o.key: o.value for o in soap.vm(name).config.extraConfig}
+
+
+def set_options(soap, name, **spec):
+    changed = [soap.vim.option.OptionValue(key=k, value=v) for k, v in spec.pop("options", {}).items()]
+    soap.wait(soap.vm(name).ReconfigVM_Task(soap.vim.vm.ConfigSpec(extraConfig=changed, **spec)))
+
+
+def disowned(soap, name):
+    """Make a VM one that was never in a set: an identity of its own, and no mark."""
+    marks = {key: "" for key in options(soap, name) if key.startswith("vsphere-ai.")}
+    set_options(soap, name, options=marks, instanceUuid=str(uuid.uuid4()))

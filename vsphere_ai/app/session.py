@@ -128,7 +128,10 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, InputError) and "vcenter" in self.__dict__:
+            port = "" if self.settings.port == 443 else f":{self.settings.port}"
+            error.compared_with = f"vCenter {self.settings.name} ({self.settings.address}{port})"
         self.close()
         self.emit(Status(""))
 

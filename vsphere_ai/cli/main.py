@@ -211,7 +211,7 @@ def _show_error(error: VsphereAiError) -> None:
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
 
-        streams.say(diagnostics_text(error.diagnostics))
+        streams.say(diagnostics_text(error.diagnostics, error.compared_with))
         return
     for line in error.message.splitlines():
         streams.say(streams.fitted(f"{error.title}: {safe(line)}", "  "))

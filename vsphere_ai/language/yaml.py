@@ -14,6 +14,8 @@ MAX_NODES = 50_000
 MAX_ALIASES = 100
 MAX_FAULTS = 100
 MERGE = "<<"
+TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep"
+LESS_DEEP = "close a bracket, or indent less"
 
 # Only events are taken from libyaml: its composer recurses in C and dies of deep nesting.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -139,6 +141,9 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -> Fault:
+    if "maximum nesting depth" in (error.problem or ""):  # libyaml's own limit; it reads ahead of the events
+        at = error.problem_mark
+        return Fault(*((at.line, at.column) if at else last), TOO_DEEP, LESS_DEEP)
     problem = error.problem or "this is not YAML"
     mark = error.problem_mark or error.context_mark
     if error.context_mark and mark and mark.line >= lines:
@@ -212,7 +217,7 @@ class _Builder:
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         self._no_tag(event)
         if len(self._stack) >= MAX_DEPTH:
-            self._stop(f"this is nested more than {MAX_DEPTH} levels deep", "close a bracket, or indent less")
+            self._stop(TOO_DEEP, LESS_DEEP)
         frame = self._stack[-1] if self._stack else None
         if frame and isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("a key must be text, not a list or a mapping", "quote it, and write 'key: value'")

@@ -69,7 +69,8 @@ def _printed(source: Printed) -> Report:
 def report_in(source: Source | Journal, form: str) -> str:
     """Return a report in one of `FORMS`; `UsageError` where that form is not of such a source."""
     if form == "gitlab-terraform" and not isinstance(source, PlanDocument):
-        raise UsageError("only a plan has the form gitlab-terraform", "give a saved plan", rule="usage.report")
+        what = "--format gitlab-terraform: only a plan has this form"
+        raise UsageError(what, "give a saved plan", rule="usage.report")
     name = form.replace("-", "_")
     written: str = getattr(import_module(f"vsphere_ai.report.pages.{name}"), name)(report_of(source))
     return written
