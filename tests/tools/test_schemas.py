@@ -17,7 +17,7 @@ from tools.docgen.schemas.__main__ import SCHEMAS, text_of
 from vsphere_ai.app.health import load_profile
 from vsphere_ai.app.launch_job import load_job
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language import merge_keys
+from vsphere_ai.language import merge_keys, variable_values
 from vsphere_ai.language.document import Faults, load
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -48,9 +48,20 @@ def validator(name):
     return jsonschema.Draft7Validator(json.loads((FOLDER / f"{name}.schema.json").read_text("utf-8")))
 
 
+def read_values(path):
+    """As `--vars-file` does: the form of the file, whatever a playbook declares."""
+    faults = Faults()
+    read = load(path)
+    for name in [n for n in read.root.value if n.startswith("x-")] if isinstance(read.root.value, dict) else ():
+        del read.root.value[name]
+    variable_values.read_values(read, (), "vars file", faults)
+    faults.raise_any()
+
+
 READERS = {
     "playbook": lambda path: load_playbook(path, kinds()),
     "inventory": load_inventory,
+    "values": read_values,
     "job": load_job,
     "profile": load_profile,
 }
@@ -103,7 +114,7 @@ def blocks(name):
         (match[2], f"{page.stem}-{number}")
         for page in pages
         for number, match in enumerate(FENCE.finditer(page.read_text("utf-8")))
-        if match[1] == name
+        if {"including": "playbook"}.get(match[1], match[1]) == name
     ]
 
 
@@ -117,12 +128,14 @@ def test_the_files_of_the_documentation_are_valid(name, text, tmp_path):
 
 
 def test_the_documentation_shows_files_of_each_kind():
-    assert {b[0] for b in BLOCKS} == {"playbook", "inventory", "job"}
+    assert {b[0] for b in BLOCKS} == {"playbook", "inventory", "values", "job"}
 
 
 FILES = [
     *(("playbook", path) for path in sorted((ROOT / "playbooks").glob("*.yml"))),
     *(("inventory", path) for path in sorted((ROOT / "inventories").glob("*.yml"))),
+    *(("values", ROOT / "playbooks" / "sites" / f"{site}.yml") for site in ("berlin", "munich")),
+    ("playbook", ROOT / "playbooks" / "sites" / "time.yml"),
     *(("job", path) for path in sorted((ROOT / "playbooks" / "jobs").glob("*.yml"))),
     *(("profile", path) for path in sorted((ROOT / "playbooks" / "profiles").glob("*.yml"))),
 ]
@@ -225,3 +238,26 @@ def test_a_broken_job_is_refused(text, tmp_path):
     (tmp_path / "job.yml").write_text(text, "utf-8")
     assert not is_good("job", tmp_path / "job.yml")
     assert faults("job", tmp_path / "job.yml")
+
+
+VALUES = (
+    b"time_servers: [10.10.0.1, 10.10.0.2]\ncpu_mhz: 4000\nsite: Berlin\nfull: true\nx-a: &a {b: [1]}\nshare: 0.5\n",
+)
+
+
+@QUICK
+@given(content=mutated(VALUES))
+def test_a_file_of_values_that_the_tool_reads_is_valid(content, tmp_path):
+    path = tmp_path / "values.yml"
+    path.write_bytes(content)
+    if is_good("values", path):
+        assert faults("values", path) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n", "a: {b: 1}\n", "a: [[1]]\n", "A: 1\n", "a: null\n", "a: [1, null]\n", "a-b: 1\n"]
+)
+def test_a_broken_file_of_values_is_refused(text, tmp_path):
+    (tmp_path / "values.yml").write_text(text, "utf-8")
+    assert not is_good("values", tmp_path / "values.yml")
+    assert faults("values", tmp_path / "values.yml")

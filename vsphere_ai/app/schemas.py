@@ -12,10 +12,15 @@ from vsphere_ai.model.suggestion import suggest
 SCHEMAS = {
     "playbook": "playbooks",
     "inventory": "inventories",
+    "values": "files of values for --vars-file",
     "job": "training jobs",
     "profile": "profiles of health",
     "plan": "plans: plan --format json, and saved ones",
     "check": "check --format json",
+    "verify": "verify --format json",
+    "capacity": "capacity --format json",
+    "trace": "rdma trace --format json",
+    "doctor": "doctor --format json",
     "run": "the lines of apply --format json",
 }
 """Name of a schema -> what it is of."""

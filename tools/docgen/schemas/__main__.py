@@ -8,18 +8,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.docgen.schemas.documents import check_schema, job_schema, plan_schema, profile_schema
+from tools.docgen.schemas.documents import (
+    capacity_schema,
+    check_schema,
+    doctor_schema,
+    job_schema,
+    plan_schema,
+    profile_schema,
+    trace_schema,
+    verify_schema,
+)
 from tools.docgen.schemas.inventory import inventory_schema
 from tools.docgen.schemas.playbook import playbook_schema
 from tools.docgen.schemas.run import run_schema
+from tools.docgen.schemas.variables import values_schema
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "playbook": playbook_schema,
     "inventory": inventory_schema,
+    "values": values_schema,
     "job": job_schema,
     "profile": profile_schema,
     "plan": plan_schema,
     "check": check_schema,
+    "verify": verify_schema,
+    "capacity": capacity_schema,
+    "trace": trace_schema,
+    "doctor": doctor_schema,
     "run": run_schema,
 }
 

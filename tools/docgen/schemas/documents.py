@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.model.facts import About
+from vsphere_ai.model.finding import Check
 from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, SavedPlan
+from vsphere_ai.report.pages.printed_documents import Capacity, Trace
 from vsphere_ai.training.job import TrainingJob
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -69,6 +74,58 @@ def check_schema() -> Schema:
         "properties": properties,
         "required": list(properties),
         "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def verify_schema() -> Schema:
+    """Return the schema of what `verify --format json` prints."""
+    definitions: dict[str, Schema] = {}
+    of_plan = schema_of(SavedPlan, definitions, mode="serialization")["properties"]
+    wanted = {"type": "boolean", "description": "Whether every setting could be read and is as wanted."}
+    kept = {key: of_plan[key] for key in ("vcenter", "playbook", "items", "problems")}
+    return _printed("verify", {"as_wanted": wanted, **kept}, tuple(kept), definitions)
+
+
+def doctor_schema() -> Schema:
+    """Return the schema of what `doctor --format json` prints."""
+    definitions: dict[str, Schema] = {}
+    check = schema_of(Check, definitions, mode="serialization")
+    checks = {"type": "array", "items": check, "description": "What was looked at, in order."}
+    return _printed("doctor", {"checks": checks}, ("checks",), definitions)
+
+
+def capacity_schema() -> Schema:
+    """Return the schema of what `capacity --format json` prints."""
+    return _of_typed("capacity", Capacity)
+
+
+def trace_schema() -> Schema:
+    """Return the schema of what `rdma trace --format json` prints."""
+    return _of_typed("rdma trace", Trace)
+
+
+def _of_typed(command: str, of: type) -> Schema:
+    definitions: dict[str, Schema] = {}
+    made = schema_of(of, definitions, mode="serialization")
+    return _printed(command, made["properties"], tuple(made["required"]), definitions)
+
+
+def _printed(
+    command: str, properties: Mapping[str, Schema], required: tuple[str, ...], definitions: Mapping[str, Schema]
+) -> Schema:
+    """Return the schema of a document that a command prints."""
+    used = json.dumps(properties)
+    kept: dict[str, Schema] = {}
+    while new := {k: v for k, v in definitions.items() if k not in kept and f'"#/definitions/{k}"' in used}:
+        kept |= new
+        used = json.dumps([properties, kept])
+    return {
+        "$schema": DRAFT,
+        "title": f"Document of vsphere-ai {command} --format json, schema_version {SCHEMA_VERSION}",
+        "type": "object",
+        "properties": {"schema_version": _version(), **properties},
+        "required": ["schema_version", *required],
+        "definitions": dict(sorted(kept.items())),
     }
 
 

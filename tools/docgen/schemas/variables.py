@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.docgen.schemas.draft7 import Schema
+from tools.docgen.schemas.draft7 import DRAFT, Schema
 from vsphere_ai.language.include import KEY as INCLUDE
-from vsphere_ai.language.variable_values import NAME, TYPES
+from vsphere_ai.language.variable_values import FOR_ANCHORS, NAME, TYPES
 from vsphere_ai.language.variables import KEY as VARS
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
@@ -66,3 +66,15 @@ _ANCHORS: Schema = {
 }
 ITEMS: Mapping[str, Schema] = {"variables": _VARIABLES, "include": _INCLUDE, "anchors": _ANCHORS}
 """Items of a playbook that are no plays."""
+
+
+def values_schema() -> Schema:
+    """Return the schema of files of values, which `--vars-file` takes."""
+    return {
+        "$schema": DRAFT,
+        "title": "Values of variables of vsphere-ai",
+        "description": "A file for --vars-file: values of the variables of a playbook, by name.",
+        "type": "object",
+        "patternProperties": {f"^{FOR_ANCHORS}": {}, f"^{NAME.pattern}$": _VALUE},
+        "additionalProperties": False,
+    }

@@ -14,6 +14,9 @@ class Vcenter(TypedDict):
     version: str
     build: str
     instance: NotRequired[str]
+    api: NotRequired[str]
+    api_type: NotRequired[str]
+    offered_api: NotRequired[str]
 
 
 class Named(TypedDict):
@@ -56,6 +59,7 @@ class Link(TypedDict):
 
     name: str
     verdict: Literal["ok", "note", "unknown", "broken"]
+    part: NotRequired[Literal["vm", "path", "host"]]
     seen: str
     help: str
     rule: str
@@ -70,6 +74,7 @@ class Path(TypedDict):
     adapter: str
     port_group: str
     protocol: str | None
+    rdma_mtu: NotRequired[int | None]
     whole: bool
     links: list[Link]
 
@@ -79,6 +84,7 @@ class Cause(TypedDict):
 
     target: str
     link: str
+    seen: NotRequired[str]
 
 
 class Pair(TypedDict):
@@ -105,6 +111,9 @@ class Running(TypedDict):
 
     vm: str
     profile: str
+    gpu_instance: NotRequired[int | None]
+    guest_driver: NotRequired[str | None]
+    licence: NotRequired[str | None]
 
 
 class Instance(TypedDict):
@@ -128,11 +137,15 @@ class Gpu(TypedDict):
     """A GPU; one that MIG divides has slices and instances."""
 
     pci: str
+    board: NotRequired[str]
     title: str
     mode: str
+    sizes: NotRequired[Literal["equal", "mixed"]]
     running: list[Running]
     room: dict[str, int]
     slices: NotRequired[int]
+    picture: NotRequired[list[str]]
+    placement_known: NotRequired[bool]
     instances: NotRequired[list[Instance]]
     free_slices: NotRequired[list[int]]
     stranded_slices: NotRequired[list[int]]
@@ -160,6 +173,7 @@ class OnGpu(TypedDict):
 
     gpu: str
     profile: str
+    start: NotRequired[int | None]
 
 
 class PowerOn(TypedDict):
@@ -175,6 +189,8 @@ class Verdict(TypedDict):
     """Whether the VMs of a playbook fit."""
 
     fits: bool
+    exact: NotRequired[bool]
+    decided: NotRequired[bool]
     spare_hosts: int
     problems: list[Against]
     warnings: NotRequired[list[str]]
