@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.destroy_sets import DestroyRequest, destroy
     from vsphere_ai.app.events import Emit, Event, ignore
-    from vsphere_ai.app.farm_reader import FarmReader, FarmState, farm_reader, read_farm
+    from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
@@ -132,7 +132,7 @@ _NAMES = {
     "check_rules": "CheckRequest CheckResult check",
     "destroy_sets": "DestroyRequest destroy",
     "events": "Emit Event ignore",
-    "farm_reader": "FarmReader FarmState farm_reader read_farm",
+    "farm_readings": "FarmReader FarmState farm_reader read_farm",
     "farm_snapshot": "FarmRequest FarmSnapshot",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",

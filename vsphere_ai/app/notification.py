@@ -176,10 +176,10 @@ def _checked(url: str) -> SplitResult:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https") or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError("the webhook is no URL", "give https://HOST/PATH, or a reference to one: env:NAME", rule=USAGE)
+        raise UsageError("--notify-webhook is not a URL", "give https://HOST/PATH, or a reference: env:NAME", rule=USAGE)
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            "the URL of the webhook holds a user or a password",
+            "the URL of --notify-webhook holds a user or a password",
             "sign the body instead: --notify-secret env:NAME",
             rule=USAGE,
         )

@@ -21,7 +21,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.report.pages.farm_page import cluster_of, host_state, slices_of, verdict_of
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.farm_reader import FarmState
+    from vsphere_ai.app.farm_readings import FarmState
     from vsphere_ai.app.farm_snapshot import FarmSnapshot
 
 STATES = ("under way", "finished", "rolled back", "superseded", "closed", "unfinished", "stopped", "failed")
