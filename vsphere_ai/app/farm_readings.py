@@ -13,7 +13,7 @@ from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot, take_snapsho
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import Session, open_session
 from vsphere_ai.app.surroundings import world_of
-from vsphere_ai.errors import Denied, InputError, UsageError, VsphereAiError
+from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.world import World
 
@@ -92,10 +92,7 @@ def farm_reader(request: FarmRequest, interval: float, emit: Emit = ignore) -> I
 
 
 def read_farm(request: FarmRequest, emit: Emit = ignore) -> FarmState:
-    """Read a farm once. Raises what is wrong with files and logins; an outage is in the result."""
+    """Read a farm once. Raises what is wrong with files; an outage, or a refused login, is in the result."""
     with farm_reader(request, 0.0, emit) as reader:
         reader.read()
-    error = reader.state.error
-    if isinstance(error, Denied | InputError | UsageError):
-        raise error
     return reader.state

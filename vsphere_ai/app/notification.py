@@ -110,7 +110,7 @@ class Notifier:
         except subprocess.TimeoutExpired:
             return f"it took longer than {self._timeout:.0f} s"
         finally:
-            with suppress(ProcessLookupError):  # what it has left behind as well
+            with suppress(ProcessLookupError, PermissionError):  # what it has left behind as well
                 os.killpg(process.pid, signal.SIGKILL)
         lines = said.decode("utf-8", "replace").split("\n")
         last = next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
@@ -176,7 +176,7 @@ def _checked(url: str) -> SplitResult:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https") or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError("--notify-webhook is not a URL", "give https://HOST/PATH, or a reference: env:NAME", rule=USAGE)
+        raise UsageError("--notify-webhook is not a URL", "give https://HOST/PATH, or env:NAME", rule=USAGE)
     if parts.username is not None or parts.password is not None:
         raise UsageError(
             "the URL of --notify-webhook holds a user or a password",

@@ -23,6 +23,7 @@ LONGEST = 2048
 """Bytes of a path with its query."""
 METRICS = "/metrics"
 UNKNOWN = "This page needs the link that vsphere-ai serve printed. A link works once; the terminal shows a new one.\n"
+FAILED = "The page could not be made; the terminal of vsphere-ai serve has the reason.\n"
 HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -77,8 +78,8 @@ class Keys:
 class Access:
     """Answers what is refused by itself, and hands everything else on; every answer has the same headers."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, policy: str) -> None:
-        self._app, self._keys = app, keys
+    def __init__(self, app: ASGIApp, keys: Keys, policy: str, report: Callable[[str, Exception], None]) -> None:
+        self._app, self._keys, self._report = app, keys, report
         self._headers = [(name.encode(), text.encode()) for name, text in HEADERS.items()]
         self._headers.append((b"content-security-policy", policy.encode()))
 
@@ -97,13 +98,10 @@ class Access:
 
         try:
             await (self._refusal(scope) or self._app)(scope, receive, guarded)
-        except Exception:
-            if begun:
-                raise
-            await plain(500, "The page could not be made; the terminal of vsphere-ai serve has the reason.\n")(
-                scope, receive, guarded
-            )
-            raise
+        except Exception as error:
+            self._report(scope["path"], error)
+            if not begun:
+                await plain(500, FAILED)(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         """Return the answer to a request that is not let in, or that comes with the token of a link; None to go on."""

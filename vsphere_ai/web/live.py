@@ -7,6 +7,9 @@ import json
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+
+from vsphere_ai.errors import VsphereAiError
 
 KEPT = 2000
 """Events that are kept for a browser that comes back."""
@@ -57,11 +60,12 @@ class Live:
         return self._listeners >= MOST_LISTENERS
 
     async def follow(self) -> None:
-        """Look for changes of runs for as long as someone listens."""
+        """Look for changes of runs for as long as someone listens; a journal that cannot be read is looked at again."""
         while not self._closed:
             if self._listeners:
-                for kind, data in await asyncio.to_thread(self._look):
-                    self.publish(kind, data)
+                with suppress(OSError, VsphereAiError):
+                    for kind, data in await asyncio.to_thread(self._look):
+                        self.publish(kind, data)
             await asyncio.sleep(POLL)
 
     async def stream(self, after: str) -> AsyncIterator[bytes]:

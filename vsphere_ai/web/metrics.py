@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,7 +19,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.report.pages.farm_page import cluster_of, host_state, slices_of, verdict_of
+from vsphere_ai.report.pages.farm_page import clusters_of, host_state, slices_of, verdict_of
+from vsphere_ai.security.redaction import clean
 
 if TYPE_CHECKING:
     from vsphere_ai.app.farm_readings import FarmState
@@ -29,26 +31,30 @@ Rows = Sequence[tuple[str, ...]]
 
 
 def exposition(state: FarmState, runs: Rows) -> bytes:
-    """Return the text that Prometheus reads; `runs` are rows of the list of runs."""
+    """Return the text that Prometheus reads, secrets masked; `runs` are rows of the list of runs."""
     registry = CollectorRegistry()
     registry.register(_Farm(state, runs))
-    text: bytes = generate_latest(registry)
-    return text
+    return clean(generate_latest(registry).decode()).encode()
 
 
 def write_textfile(path: Path, text: bytes) -> None:
     """Put metrics into a file that the textfile collector of node_exporter reads; it never sees half of one."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UsageError(f"{path} is no ordinary file", "give another file with -o", rule="usage.report")
-    new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)  # node_exporter is another user
-            file.write(text)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            new = Path(file.name)
+            try:
+                os.fchmod(file.fileno(), 0o644)  # node_exporter is another user
+                file.write(text)
+                file.close()
+                new.replace(path)
+            except BaseException:
+                new.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        reason = f"{path} cannot be written: {error.strerror or error}"
+        raise UsageError(reason, "give a file in another folder with -o", rule="usage.report") from error
 
 
 class _Farm(Collector):
@@ -91,8 +97,9 @@ def _hosts(found: FarmSnapshot) -> Iterator[Metric]:
     estate = found.estate
     hosts: Counter[tuple[str, ...]] = Counter()
     vms: Counter[tuple[str, ...]] = Counter()
+    clusters = clusters_of(estate)
     for host in estate.hosts:
-        cluster = cluster_of(estate, host.name)
+        cluster = clusters[host.name]
         hosts[cluster, host_state(estate[host.ref])] += 1
         for vm in estate.vms_on(host.ref):
             vms[cluster, str(estate[vm.ref].get("runtime.powerState") or "unknown")] += 1
@@ -105,10 +112,10 @@ def _gpus(found: FarmSnapshot) -> Iterator[Metric]:
     count: Counter[tuple[str, ...]] = Counter()
     running: Counter[tuple[str, ...]] = Counter()
     slices = {name: Counter[tuple[str, ...]]() for name in ("", "used", "free", "stranded")}
+    clusters = clusters_of(found.estate)
     for host, own in found.gpus.items():
-        cluster = cluster_of(found.estate, host)
         for use in own:
-            key = cluster, host, use.slot.board.key
+            key = clusters.get(host, ""), host, use.slot.board.key
             count[(*key, use.slot.mode)] += 1
             running[key] += len(use.running)
             seen = slices_of(use.slot)

@@ -7,15 +7,15 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.report.pages.html import Frame, Link, page
 from vsphere_ai.report.pages.values import Report
 from vsphere_ai.security.redaction import clean
+from vsphere_ai.web.access import plain
 from vsphere_ai.web.farm_pages import TITLES, farm_report, overview
 from vsphere_ai.web.metrics import exposition
 from vsphere_ai.web.run_pages import NEWEST, Runs, run_page, runs_report
@@ -97,6 +97,7 @@ class Pages:
         return HTMLResponse(clean(page(report, frame)))
 
 
-def application(state: Callable[[], FarmState], live: Live) -> Starlette:
+def application(state: Callable[[], FarmState], live: Live) -> Router:
     """Return the application; errors are those of `Access`."""
-    return Starlette(routes=Pages(state, live).routes())
+    nothing = plain(404, f"There is no such page. There are: {', '.join(PAGES)}, /metrics\n")
+    return Router(Pages(state, live).routes(), redirect_slashes=False, default=nothing)

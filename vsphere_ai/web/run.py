@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from vsphere_ai import app
-from vsphere_ai.app.events import Emit
+from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.pages.html import policy
+from vsphere_ai.security.redaction import untrusted
 from vsphere_ai.web.access import Access, Keys
 from vsphere_ai.web.live import Event, Live
 from vsphere_ai.web.routes import application
@@ -43,7 +44,12 @@ def serve(request: ServeRequest, emit: Emit, announce: Callable[[str], None]) ->
         live = Live(_changes(app.RunFollower()))
         inner = application(lambda: reader.state, live)
         keys = Keys(sock.getsockname()[1], token, announce)
-        guarded = Access(inner, keys, f"{policy(chr(39) + 'self' + chr(39))}; frame-ancestors 'none'")
+        source = policy("'self'")
+
+        def report(path: str, error: Exception) -> None:
+            emit(Remark("serve.page", untrusted(f"error: the page {path} failed: {type(error).__name__}: {error}")))
+
+        guarded = Access(inner, keys, f"{source}; frame-ancestors 'none'", report)
         with served(guarded, sock, live) as publish:
             reader.listen(lambda: publish("reading", {"readings": reader.state.readings}))
             reader.run()

@@ -16,6 +16,9 @@ from vsphere_ai.report.capacity_document import room_by_profile
 from vsphere_ai.report.drift_text import difference_text, drift_counts
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.gpu_pictures import gpus_now
+from vsphere_ai.report.pages.path_graph import path_graph
+from vsphere_ai.report.pages.tables import Entry
 from vsphere_ai.report.pages.values import Row, Section
 
 if TYPE_CHECKING:
@@ -62,10 +65,9 @@ def _cluster(estate: Estate, host: Target) -> str:
     return parent.name if parent and parent.ref.startswith("ClusterComputeResource:") else ""
 
 
-def cluster_of(estate: Estate, host: str) -> str:
-    """Return the name of the cluster that a host of this name is in; "" for one without."""
-    found = next((h for h in estate.hosts if h.name == host), None)
-    return _cluster(estate, found) if found else ""
+def clusters_of(estate: Estate) -> dict[str, str]:
+    """Return for each host by its name the name of its cluster; "" for one without."""
+    return {host.name: _cluster(estate, host) for host in estate.hosts}
 
 
 def _host_row(estate: Estate, host: Target, gpus: Sequence[GpuUse]) -> Row:
@@ -115,7 +117,22 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
     note = "Slices are memory slices. A stranded slice is free, and no profile can use it as things stand."
     if not asked:
         note += " Hosts were not asked over SSH: MIG instances that no VM uses are not known."
-    return (Section("GPUs", _GPU, tuple(rows), note),) if rows else ()
+    return (Section("GPUs", _GPU, tuple(rows), note, gpus_now(list(map(_divided, hosts.items())))),) if rows else ()
+
+
+def _divided(host: tuple[str, Sequence[GpuUse]]) -> Entry:
+    """Return the GPUs of a host in MIG mode with their instances, as `capacity` prints them."""
+    name, uses = host
+    gpus = [
+        {
+            "pci": use.slot.pci,
+            "slices": use.slot.board.memory_slices,
+            "instances": [{"profile": i.profile_name, "start": i.start, "in_use": i.in_use} for i in use.slot.present],
+        }
+        for use in uses
+        if use.slot.mode == "mig"
+    ]
+    return {"host": name, "gpus": gpus}
 
 
 def _gpu_row(use: GpuUse) -> Row:
@@ -139,7 +156,8 @@ def verdict_of(trace: Trace) -> str:
 
 def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
     """Return the RDMA paths of VMs, the broken ones first, those that are alike in one row."""
-    alike = grouped((_path_row(trace), trace) for trace in traces)
+    found = tuple(traces)
+    alike = grouped((_path_row(trace), trace) for trace in found)
     rows = [
         (names(t.vm for t in own), names(dict.fromkeys(t.host for t in own if t.host)), *row)
         for row, own in alike.items()
@@ -147,7 +165,20 @@ def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
     order = ("broken", "unknown", "whole")
     rows.sort(key=lambda row: order.index(row[4]))
     note = "From each PVRDMA adapter to the physical NIC. vsphere-ai rdma trace VM shows every link."
-    return (Section("RDMA paths", _PATH, tuple(rows), note),) if rows else ()
+    drawn = path_graph([_traced(trace) for trace in found], (), "the fabric")
+    return (Section("RDMA paths", _PATH, tuple(rows), note, (drawn,)),) if drawn else ()
+
+
+def _traced(trace: Trace) -> Entry:
+    """Return a path as `rdma trace` prints it, without its fixes."""
+    return {
+        "vm": trace.vm.name,
+        "host": trace.host.name if trace.host else None,
+        "adapter": trace.adapter,
+        "port_group": trace.port_group,
+        "protocol": trace.protocol or None,
+        "links": [{"name": link.name, "verdict": link.verdict, "seen": link.seen} for link in trace.links],
+    }
 
 
 def _path_row(trace: Trace) -> Row:

@@ -47,10 +47,13 @@ class _Path(NamedTuple):
     links: tuple[tuple[Status, str], ...]
 
 
-def path_graph(traces: Sequence[Entry], pairs: Sequence[Entry]) -> Paths | None:
-    """Return the paths of traces as a graph, the broken ones first; None without any."""
+def path_graph(traces: Sequence[Entry], pairs: Sequence[Entry], alone: str = "no peers") -> Paths | None:
+    """Return the paths of traces as a graph, the broken ones first; None without any.
+
+    `alone` is said of a VM that is in no pair.
+    """
     peers = _peers(pairs)
-    alike = grouped((_path(trace, peers.get(trace["vm"], ())), trace) for trace in traces)
+    alike = grouped((_path(trace, peers.get(trace["vm"], (alone,))), trace) for trace in traces)
     if not alike:
         return None
     worst = sorted(alike.items(), key=lambda each: -max(ORDER.index(status) for status, _ in each[0].links))
@@ -110,7 +113,7 @@ def _path(trace: Entry, peers: tuple[str, ...]) -> _Path:
     nic = seen.get("physical NIC of that uplink") or seen.get("active uplink of the port group") or "not known"
     device = seen.get("RDMA device of that NIC", "").partition(" -> ")[2]
     group = trace["port_group"] or seen.get("port group") or "no port group"
-    labels = (adapter, (group,), switch, (nic.replace("->", "→"), device), peers or ("no peers",))
+    labels = (adapter, (group,), switch, (nic.replace("->", "→"), device), peers)
     lines = tuple(tuple(line for line in each if line) for each in labels)
     return _Path(lines, tuple((status, ", ".join(own)) for status, own in zip(worst, bad, strict=True)))
 
