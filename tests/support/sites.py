@@ -1,4 +1,4 @@
-"""The pages of `serve` over real sockets: a server in this process on a given state, and a client that keeps cookies."""
+"""The pages of `serve` over real sockets: a server in this process on a given state, and a client with cookies."""
 
 from __future__ import annotations
 

@@ -190,8 +190,11 @@ def test_an_address_that_does_not_end_and_headers_that_do_not_are_cut_off(served
         assert sock.recv(65536).startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/runs/", "/estate/", "/../etc/passwd", "/static/x", "/%2e%2e/", "//evil.example/",
-                                  "/runs/a/b", "/RUNS", "/favicon.ico", "/runs/%3Cscript%3E", "/runs/..%2f..%2fetc"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/runs/", "/estate/", "/../etc/passwd", "/static/x", "/%2e%2e/", "//evil.example/", "/runs/a/b",
+     "/RUNS", "/favicon.ico", "/runs/%3Cscript%3E", "/runs/..%2f..%2fetc"],
+)  # fmt: skip
 def test_unknown_addresses(inside, path):
     answer = inside.get(path)
     assert answer.status == 404
