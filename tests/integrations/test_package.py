@@ -87,7 +87,7 @@ def test_the_wheel_carries_docs_schemas_examples_and_manual(wheel):
     wanted = {
         str(p.relative_to(ROOT)) for f in ("docs",) for p in (ROOT / f).rglob("*.md") if "decisions" not in p.parts
     }
-    wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "docs" / "schemas").iterdir()}
+    wanted |= {str(p.relative_to(ROOT)) for name in ("schemas", "pictures") for p in (ROOT / "docs" / name).iterdir()}
     for folder in CARRIED:
         files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix != ".pyc")
         wanted |= {f"examples/{p.relative_to(ROOT)}" for p in files}
