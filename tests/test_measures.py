@@ -22,6 +22,7 @@ CEILINGS = {
 }
 LATER = (
     "report.run_log",
+    "report.trace_paths",
     "report.live_text",
     "cli.live",
     "planning.placed",

@@ -18,6 +18,7 @@ from vsphere_ai.fabric.pairs import Pair, pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
 
@@ -283,6 +284,55 @@ def test_what_is_broken_is_counted_by_its_links():
     assert sum(map(int, counts)) == 120
     assert "TCP fall-back because of PVRDMA vmknic of esx02" in counts["49"]
     assert "virtual hardware of train-10" in between
+
+
+def farm(ready=True):
+    """Return 32 hosts with 256 VMs, an estate of them and their traces; hosts and VMs that are not ready lack RDMA."""
+    hosts = [Target("host", f"esx{n:02}", f"HostSystem:host-{n}") for n in range(1, 33)]
+    chosen = [Target("vm", f"train-{n:03}", f"VirtualMachine:vm-{n}") for n in range(1, 257)]
+    closed = {} if ready else {OPTION: "", FIREWALL: ({"key": "pvrdma", "enabled": False},)}
+    around = world(*(machine(h, **closed) for h in hosts),
+                   *(train(v, hosts[n % 32], device=None if ready else ()) for n, v in enumerate(chosen)))  # fmt: skip
+    return around, [t for v in chosen for t in trace(around, v, hosts)], hosts
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_256_vms_on_32_hosts_are_one_screen(columns):
+    around, found, _ = farm(ready=False)
+    text = trace_text(around, found, tuple(pairs(found)), columns)
+    lines = text.splitlines()
+    assert len(lines) <= 40, text
+    assert max(map(len, lines)) <= columns
+    for words in (
+        "256 paths are alike: train-[001:256] on esx[01:32]",
+        "in a play for 32 hosts, esx[01:32]: pvrdma_host: {firewall: true}",
+        "in a play for 256 VMs, train-[001:256]: pvrdma: [{port_group: dvpg-rdma}]",
+        "- hosts: esx[01:32]\n  pvrdma_host: {firewall: true}\n",
+        "32640 pairs",
+    ):
+        assert " ".join(words.split()) in " ".join(text.split())
+    assert len(trace_text(around, found[:2], (), columns, full=True).splitlines()) > 130, "each link of each path"
+    whole = trace_text(*farm()[:2], (), columns)
+    assert len(whole.splitlines()) <= 24
+    assert whole.endswith("256 paths: 256 whole")
+
+
+def test_a_host_that_breaks_the_paths_of_others_is_named_once_and_not_folded_away():
+    around, _, hosts = farm()
+    bad = [machine(h, **{"config.network.rdmaDevice": ()}) for h in hosts[4:6]]
+    new = [Target("vm", f"new-{n}", f"VirtualMachine:new-{n}") for n in range(3)]
+    around = estate(*around.objects.values(), *bad, *(train(v, hosts[n], device=()) for n, v in enumerate(new)))
+    text = trace_text(around, [t for v in new for t in trace(around, v, hosts)], ())
+    assert "3 paths are alike: new-[0:2] on esx[01:03]" in text
+    assert "on 2 hosts: esx05, esx06" in text
+    assert text.count("BROKEN  RDMA device of that NIC") == 1
+
+
+def test_plays_with_an_address_to_be_chosen_are_for_one_host_each():
+    bare = (machine(h, config__network__vnic=(), **{OPTION: ""}) for h in (ESX1, ESX2))
+    around = world(*bare, train(ONE), train(TWO, ESX2))
+    text = fixes_text(around, [t for v in (ONE, TWO) for t in trace(around, v)])
+    assert [line for line in text.splitlines() if line.startswith("- ")] == ["- hosts: esx01", "- hosts: esx02"]
 
 
 def test_pairs_are_not_compared_with_each_other(monkeypatch):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, format_option
+from vsphere_ai.cli.options import estate_options, format_option, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -63,5 +63,5 @@ def trace_command(vms: Sequence[str], *, full: bool, form: str, estate: EstateRe
     elif form == "playbook":
         click.echo(fixes_text(found, traces), nl=False)
     else:
-        click.echo(trace_text(found, traces, result.pairs, full=full))
+        click.echo(trace_text(found, traces, result.pairs, width(), full=full))
     return result.exit_code

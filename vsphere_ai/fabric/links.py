@@ -33,6 +33,8 @@ class Link:
     rule: str = ""
     help: str = ""
     fix: Fix | None = None
+    at: str = ""
+    """The host that it is on, where that is not the one that the VM is on."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target
     """Return what is not in order on the other hosts a VM can run on; each says whose it is."""
     own = estate.host_of(vm.ref)
     found = ((host, link) for host in around if host != own for link in _faults(_of_host(estate, host, group)))
-    return [replace(link, seen=f"{host.name}: {link.seen}") for host, link in found]
+    return [replace(link, seen=f"{host.name}: {link.seen}", at=host.name) for host, link in found]
 
 
 def _paths(

@@ -57,10 +57,11 @@ def _remark_lines(remarks: Mapping[Target, str]) -> Iterator[str]:
         )
 
 
-def play_heads(estate: Estate, targets: Iterable[Target]) -> dict[Target, str]:
-    """Return the first line of a play for each target."""
-    patterns = Patterns(estate)
-    return {t: f"- {'  '.join(_pattern_lines(NOUNS[t.kind].lower(), patterns.terms([t])))}" for t in targets}
+def play_heads(patterns: Patterns, targets: Sequence[Target]) -> Iterator[list[str]]:
+    """Yield the first lines of the plays, mostly one, for targets of one kind."""
+    for terms in patterns.of(targets):
+        first, *more = _pattern_lines(NOUNS[targets[0].kind].lower(), terms)
+        yield [f"- {first}", *(f"  {line}" for line in more)]
 
 
 def _pattern_lines(key: str, terms: Sequence[Term]) -> list[str]:

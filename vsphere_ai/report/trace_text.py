@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from textwrap import wrap
 
 from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
 from vsphere_ai.fabric.host import MTU_LINK
-from vsphere_ai.fabric.links import Fix, Link
+from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.pairs import BEST, Cause, Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, safe
+from vsphere_ai.report.folding import Line, wrapped
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.play_patterns import Patterns
 from vsphere_ai.report.playbook_text import play_heads
+from vsphere_ai.report.trace_paths import line_of, path_lines
 from vsphere_ai.report.yaml_text import flow
 
 MOST_PAIRS = 10
 """More pairs than these are not shown one by one."""
-SIGNS = {"ok": "ok", "note": "note", "broken": "BROKEN", "unknown": "?"}
-INDENT = " " * 10
-WIDTH = 100
+OF_PAIRS = 33
+"""Column of what is said of a pair."""
 
 
-def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair], *, full: bool = False) -> str:
+def trace_text(
+    estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair], width: int = 100, *, full: bool = False
+) -> str:
     """Return every link of every adapter, what the traffic between the VMs uses, and the playbook of the fixes.
 
-    Paths that are alike are shown once, and so are pairs where there are many; `full` shows each.
+    Paths that are alike are shown once, a link that is broken on several hosts once for all of them, and pairs by what
+    is to blame where there are many; `full` shows each.
     """
-    lines: list[str] = []
     fixes = fixes_for(estate, traces)
-    for alike in grouped((_path_kind(t, i if full else 0), t) for i, t in enumerate(fixes.traces)).values():
-        lines += [*_trace(alike), ""]
+    lines = [*wrapped(path_lines(fixes.traces, full=full), width)]
     if pairs:
-        lines += ["BETWEEN THEM", *_pairs(pairs, full=full), ""]
+        lines += ["BETWEEN THEM", *wrapped(_pairs(pairs, full=full), width), ""]
     text = _playbook(estate, fixes)
     if text:
         lines += ["FIXES  (--format playbook prints only these)", "", text.rstrip(), ""]
     elif fixes.unchanged:
-        lines += ["NOT CHANGED", *(f"  {safe(why)}" for why in fixes.unchanged), ""]
+        lines += ["NOT CHANGED", *wrapped(((f"  {why}", 4) for why in fixes.unchanged), width), ""]
     broken = sum(bool(t.having("broken")) for t in traces)
     unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
@@ -56,14 +59,21 @@ def fixes_text(estate: Estate, traces: Sequence[Trace]) -> str:
 
 def _playbook(estate: Estate, fixes: Fixes) -> str:
     """Return the plays, below comments on what they do not change."""
-    heads = play_heads(estate, fixes.plays)
+    patterns = Patterns(estate)
     lines = [f"# not changed: {safe(why)}" for why in fixes.unchanged]
-    for target, kinds in fixes.plays.items():
-        if has_placeholder(kinds):
-            lines.append(f"# {safe(target.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
-        lines.append(heads[target])
-        lines += [f"  {kind}: {flow(value)}" for kind, value in sorted(kinds.items())]
+    for (_, own, said), targets in grouped(_plays(fixes)).items():
+        if own is not None:
+            lines.append(f"# {safe(own.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
+        for head in play_heads(patterns, targets):
+            lines += [*head, *(f"  {line}" for line in said)]
     return "\n".join(lines) + "\n" if fixes.plays else ""
+
+
+def _plays(fixes: Fixes) -> Iterator[tuple[tuple[str, Target | None, tuple[str, ...]], Target]]:
+    """Yield what a play says, and its target; one in which an address is to be written is for that target alone."""
+    for target, kinds in fixes.plays.items():
+        own = target if has_placeholder(kinds) else None
+        yield (target.kind, own, tuple(f"{kind}: {flow(value)}" for kind, value in sorted(kinds.items()))), target
 
 
 def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> PlainObject:
@@ -98,50 +108,11 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
 
 
 def _link(link: Link) -> PlainObject:
-    fix = {"target": link.fix.target.name, "line": _line(link.fix)} if link.fix else None
+    fix = {"target": link.fix.target.name, "line": line_of(link.fix)} if link.fix else None
     return {**asdict(link), "fix": fix}
 
 
-def _path_kind(trace: Trace, number: int) -> Hashable:
-    """Return what two paths have to share to be alike: all that is shown of them but their own names."""
-    own = {trace.vm.name: "VM", trace.host.name if trace.host else "": "host"}
-    links = tuple((h.name, h.verdict, h.rule, _without(own, h.seen), _without(own, h.help)) for h in trace.links)
-    return number, trace.port_group, links, bool(trace.host)
-
-
-def _without(names: Mapping[str, str], text: str) -> str:
-    for name, role in names.items():
-        text = text.replace(name, role) if name else text
-    return text
-
-
-def _trace(alike: Sequence[Trace]) -> Iterator[str]:
-    """Yield the links of a path; of paths that are alike those of the first, below the names of all."""
-    trace = alike[0]
-    if len(alike) > 1:
-        hosts = listed(t.host.name for t in alike if t.host)
-        where = f" on {hosts}" if hosts else ""
-        yield from _wrapped(f"{len(alike)} paths are alike: {listed(t.vm.name for t in alike)}{where}. The first:", "")
-    where = f" on {trace.host.name}" if trace.host else ""
-    group = f", {trace.port_group}" if trace.port_group else ""
-    yield safe(f"{trace.vm.name}{where}{group}")
-    for link in trace.links:
-        rule = f"  [{link.rule}]" if link.rule and link.verdict != "ok" else ""
-        yield f"  {SIGNS[link.verdict]:<8}{link.name:<38}{safe(link.seen)}{rule}"
-        yield from _wrapped(link.help, INDENT)
-        if link.fix:
-            yield f"{INDENT}in a play for {safe(link.fix.target.name)}: {_line(link.fix)}"
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return wrap(safe(text), WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
-def _line(fix: Fix) -> str:
-    return f"{fix.kind}: {flow(fix.value)}"
-
-
-def _pairs(pairs: Sequence[Pair], *, full: bool) -> Iterator[str]:
+def _pairs(pairs: Sequence[Pair], *, full: bool) -> Iterator[Line]:
     """Yield a line per pair; where there are many, a line for those that are alike."""
     if full or len(pairs) <= MOST_PAIRS:
         lines = [(f"{p.one} - {p.other}", f"{p.why}{_causes(p)}") for p in pairs]
@@ -149,7 +120,7 @@ def _pairs(pairs: Sequence[Pair], *, full: bool) -> Iterator[str]:
         alike = grouped((_pair_kind(p), p) for p in pairs)
         lines = [(counted(len(found), "pair"), _several(why, found)) for (_, why, _), found in sorted(alike.items())]
     for who, what in lines:
-        yield from wrap(f"{safe(who):<30} {safe(what)}", WIDTH, initial_indent="  ", subsequent_indent=" " * 33)
+        yield f"  {who:<30} {what}", OF_PAIRS
 
 
 def _pair_kind(pair: Pair) -> tuple[int, str, tuple[str, ...]]:
