@@ -370,8 +370,8 @@ def test_what_is_kept_is_bounded(monkeypatch):
         body = answer(item(prop("name", f'<val xsi:type="xsd:string">n{number % 90}</val>')))
         assert agreed(body).objects[0].values == {"name": f"n{number % 90}"}
     decoder = page_decoder._decoder(U2, page_decoder._framed(answer(), b"").scope)
-    (memo,) = decoder._memos.values()
-    kept = {**memo.lately, **memo.before}
+    (known,) = decoder._known.values()
+    kept = {**known.memo.lately, **known.memo.before}
     assert 10 < len(kept) < 80
     assert sum(map(len, kept)) < 2 * 10_000
     page_decoder._decoder.cache_clear()

@@ -15,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 from vsphere_ai.connect.page import Content, Page, as_shown
 from vsphere_ai.connect.part_reader import XSI, PartReader, parser
 from vsphere_ai.connect.plain import NAMESPACE, declared_type, fits_type, item_of
+from vsphere_ai.connect.property_values import BEHIND, Memo, Values
 from vsphere_ai.connect.vmomi import VimType, VmomiSupport, vmodl
 from vsphere_ai.connect.wire_types import SEPARATOR, Unfamiliar, types_of
 from vsphere_ai.model.plain import Plain
@@ -23,7 +24,8 @@ _XSD = "http://www.w3.org/2001/XMLSchema"
 _ENVELOPE = "http://schemas.xmlsoap.org/soap/envelope/"
 _MEMO = 2 << 20
 """Bytes of answers about one type of objects whose values are kept, and as many of those before."""
-_OVERHEAD = 200
+_HEADS = 500
+"""Properties of one type of objects, each with its type, of which more is kept than whole values."""
 _ERRORS = (expat.ExpatError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
 # text that means itself: neither entities nor what XML reads as something else
 _PLAIN = rb"[ -%'-;=?-~]"
@@ -32,6 +34,9 @@ _SCALAR = re.compile(
     rb'<name>(%s+)</name><val(?: type="(\w+)")? xsi:type="(?:(xsd):)?(\w+)"(?: type="(\w+)")?>(%s*)</val></propSet>'
     % (_PLAIN, _PLAIN)
 )
+
+_ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
+_HEAD = re.compile(rb"<name>(%s+)</name><val[^<>]*(?<!/)>" % _PLAIN)
 
 
 def decode(body: bytes, version: str) -> Page | None:
@@ -46,7 +51,8 @@ def _decoded(body: bytes, version: str) -> Page | None:
     if b"<!" in body or body.find(b"<?", 1) > 0:
         raise Unfamiliar("comments, sections or instructions")
     head, *texts = body.split(b"<objects>")
-    if b"us-ascii" in head.lower():
+    stated = _ENCODING.search(head.lower())
+    if stated and stated[1] != b"utf-8":
         raise Unfamiliar("another encoding")
     tail = b""
     if texts:
@@ -134,21 +140,13 @@ def _decoder(version: str, scope: tuple[tuple[str, str], ...]) -> Decoder:
     return Decoder(version, scope)
 
 
-class _Memo:
-    """The properties that objects of one type had lately, by their text. The oldest half goes when it is full."""
+class _Known:
+    """What objects of one type had lately: properties by their text, and readers of values by how their text begins."""
 
     def __init__(self, managed: VimType) -> None:
         self.managed = str(VmomiSupport.GetWsdlName(managed))
-        self.lately: dict[bytes, tuple[str, Plain]] = {}
-        self.before: dict[bytes, tuple[str, Plain]] = {}
-        self._size = 0
-
-    def keep(self, text: bytes, value: tuple[str, Plain]) -> None:
-        """Keep a property."""
-        self._size += len(text) + _OVERHEAD
-        if self._size > _MEMO:
-            self.before, self.lately, self._size = self.lately, {}, 0
-        self.lately[text] = value
+        self.memo = Memo[tuple[str, Plain]](_MEMO)
+        self.values: dict[bytes, Values] = {}
 
 
 class Decoder:
@@ -163,7 +161,7 @@ class Decoder:
         declared = "".join(f" xmlns{p and ':'}{p}={quoteattr(uri)}" for p, uri in scope)
         self._opened = f"<objects{declared}>".encode()
         self._usual = (self._scope.get("xsi"), self._scope.get("xsd")) == (XSI, _XSD)
-        self._memos: dict[str, _Memo] = {}
+        self._known: dict[str, _Known] = {}
 
     def content(self, text: bytes) -> Content:
         """Return an object, of what is between its tags."""
@@ -174,43 +172,51 @@ class Decoder:
             last, end, behind = parts[-1].rpartition(b"</propSet>")
             parts[-1] = last + end
             rest += behind
-        read = PartReader(self._types, self._scope).read(self._opened, rest) if rest else {}
+        read = self._reader().read(self._opened, rest) if rest else {}
         if not read.keys() <= {"_typeName", "missingSet", *(() if found else ("obj",))}:
             raise Unfamiliar("a property or a reference in another place")
         ref = f"{found[1].decode()}:{found[2].decode()}" if found else str(read["obj"])
         kind, _, moid = ref.partition(":")
-        memo = self._memos.get(kind) or self._memo(kind)
-        lately = memo.lately
-        values = dict([lately.get(part) or self._property(part, memo) for part in parts])
+        known = self._known.get(kind) or self._met(kind)
+        lately = known.memo.lately
+        values = dict([lately.get(part) or self._property(part, known) for part in parts])
         missing = [(str(each["path"]), each["fault"]) for each in read.get("missingSet", ())]
-        return Content(f"{memo.managed}:{moid}", values, missing)
+        return Content(f"{known.managed}:{moid}", values, missing)
 
-    def _memo(self, kind: str) -> _Memo:
+    def _met(self, kind: str) -> _Known:
         managed: VimType = VmomiSupport.GetWsdlType(NAMESPACE, kind)
         if not issubclass(managed, VmomiSupport.ManagedObject):
             raise Unfamiliar(f"{kind} is no managed object")
-        return self._memos.setdefault(kind, _Memo(managed))
+        return self._known.setdefault(kind, _Known(managed))
 
-    def _property(self, text: bytes, memo: _Memo) -> tuple[str, Plain]:
-        value = memo.before.get(text) or self._parsed(text, memo.managed)
-        memo.keep(text, value)
+    def _property(self, text: bytes, known: _Known) -> tuple[str, Plain]:
+        value = known.memo.before.get(text) or self._parsed(text, known)
+        known.memo.keep(text, value)
         return value
 
-    def _parsed(self, text: bytes, managed: str) -> tuple[str, Plain]:
+    def _parsed(self, text: bytes, known: _Known) -> tuple[str, Plain]:
         found = _SCALAR.fullmatch(text) if self._usual else None
-        scalar = self._scalar(found) if found else None
-        if scalar is None:
-            reader = PartReader(self._types, self._scope)
+        path, kind, plain = (self._scalar(found) if found else None) or self._structure(text, known)
+        if not _fits(plain, kind, declared_type(known.managed, path)):
+            raise Unfamiliar(f"{path} of {known.managed} is a {kind.__name__}")
+        return path, as_shown(path, plain)
+
+    def _structure(self, text: bytes, known: _Known) -> tuple[str, VimType, Plain]:
+        found = _HEAD.match(text) if text.endswith(BEHIND) else None
+        values = known.values.get(found[0]) if found else None
+        if values is None:
+            reader = self._reader()
             read = reader.read(self._opened, b"<propSet>" + text)
             if len(read) > 2:
                 raise Unfamiliar("something between properties")
             (prop,) = read["propSet"]
-            path, kind, plain = prop["name"], reader.kind, prop["val"]
-        else:
-            path, kind, plain = scalar
-        if not _fits(plain, kind, declared_type(managed, path)):
-            raise Unfamiliar(f"{path} of {managed} is a {kind.__name__}")
-        return path, as_shown(path, plain)
+            if found and len(known.values) < _HEADS and prop["name"] == found[1].decode():
+                known.values[found[0]] = Values(self._reader, self._opened, found[0], prop["name"], reader.kind)
+            return prop["name"], reader.kind, prop["val"]
+        return values.path, values.kind, values.value(text[len(values.head) : -len(BEHIND)])
+
+    def _reader(self) -> PartReader:
+        return PartReader(self._types, self._scope)
 
     def _scalar(self, found: re.Match[bytes]) -> tuple[str, VimType, Plain] | None:
         """Return path, type and value of a text that needs no parser; None where it is no text."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from xml.parsers import expat
 
@@ -24,13 +25,22 @@ def parser() -> expat.XMLParserType:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """The place of a text in a value: its number among the texts, and what makes a value of it."""
+
+    number: int
+    convert: Callable[[str], Plain]
+
+
 class PartReader:
     """Reads properties (``propSet``, ``missingSet``, ``obj``) of one object; used once.
 
-    `kind` is the type of the value, where one property is read.
+    `kind` is the type of the value, where one property is read. With `texts`, those within the value of a property,
+    their places are read instead of them.
     """
 
-    __slots__ = ("_lists", "_local", "_scope", "_stack", "_text", "_types", "_whole", "kind")
+    __slots__ = ("_lists", "_local", "_met", "_scope", "_stack", "_text", "_types", "_whole", "kind", "texts")
 
     def __init__(self, types: WireTypes, scope: Mapping[str, str]) -> None:
         self._types, self._scope = types, scope
@@ -40,7 +50,9 @@ class PartReader:
         self._stack: list[tuple[Element, Any, Field]] = [(root, self._whole, Field("", root.vim))]
         self._lists: list[tuple[dict[str, Any], str]] = []
         self._text = ""
+        self._met = 0
         self.kind: VimType = object
+        self.texts: Sequence[str] | None = None
 
     def read(self, opened: bytes, text: bytes) -> dict[str, Any]:
         """Return the fields of the object that `opened` opens. Raises Unfamiliar, or what values raise."""
@@ -81,6 +93,8 @@ class PartReader:
         element, value, field = stack.pop()
         if element.convert is not None:
             value = element.convert(self._text)
+            if self.texts is not None and self._text and len(stack) > _VALUE_DEPTH:
+                value = self._hole(element.convert, self.texts)
         elif element.item is not None:
             value = tuple(value)
         elif element.defaults or element.wraps_fault:
@@ -97,6 +111,13 @@ class PartReader:
             holder.pop(field.name, None)  # an empty list in an object is as if it were not set
         else:
             holder[field.name] = value
+
+    def _hole(self, convert: Callable[[str], Plain], texts: Sequence[str]) -> Hole:
+        number = self._met
+        if number == len(texts) or texts[number] != self._text:
+            raise Unfamiliar("a text that is not told from what is around it")
+        self._met += 1
+        return Hole(number, convert)
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
         if not prefix:

@@ -1,0 +1,94 @@
+"""Values of properties by what was read before: whole ones, items of lists, and forms of both that differ in texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from vsphere_ai.connect.part_forms import Forms
+from vsphere_ai.connect.part_reader import PartReader
+from vsphere_ai.connect.vmomi import VimType
+from vsphere_ai.connect.wire_types import Unfamiliar
+from vsphere_ai.model.plain import Plain
+
+BEHIND = b"</val></propSet>"
+"""How the text of a property with a value ends."""
+T = TypeVar("T")
+_OVERHEAD = 200
+_ITEMS = 1 << 19
+"""Bytes of items of one property whose values are kept, and as many of those before."""
+_FIRST = re.compile(rb"<(\w+)[ >]")
+_AROUND = (b"val", b"name", b"propSet")
+
+
+class Memo(Generic[T]):
+    """What parts became that were read lately, by their text. The oldest half goes when there are too many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.lately: dict[bytes, T] = {}
+        self.before: dict[bytes, T] = {}
+        self._most, self._size = most, 0
+
+    def keep(self, text: bytes, value: T) -> None:
+        """Keep a part."""
+        self._size += len(text) + _OVERHEAD
+        if self._size > self._most:
+            self.before, self.lately, self._size = self.lately, {}, 0
+        self.lately[text] = value
+
+
+class Values:
+    """Values of one property whose text begins with `head`, which is its path and its type, and ends with `BEHIND`."""
+
+    def __init__(self, reader: Callable[[], PartReader], opened: bytes, head: bytes, path: str, kind: VimType) -> None:
+        self._reader, self._before = reader, (opened, b"<propSet>" + head)
+        self.head, self.path, self.kind = head, path, kind
+        self._items = Memo[tuple[Plain]](_ITEMS)
+        self._forms = Forms(self._parse)
+
+    def value(self, inner: bytes) -> Plain:
+        """Return the value of what is between head and end; the items of a list are read one by one."""
+        if not issubclass(self.kind, list):
+            read: Plain = self._forms.value(inner)
+            return read
+        items = _pieces(inner)
+        if items is None:
+            whole: Plain = self._whole(inner, None)
+            return whole
+        lately = self._items.lately
+        return tuple([(lately.get(item) or self._item(item))[0] for item in items])
+
+    def _item(self, item: bytes) -> tuple[Plain]:
+        value = self._items.before.get(item) or (self._forms.value(item),)
+        self._items.keep(item, value)
+        return value
+
+    def _parse(self, text: str, texts: Sequence[str] | None) -> Any:
+        value = self._whole(text.encode(), texts)
+        if issubclass(self.kind, list):
+            (value,) = value
+        return value
+
+    def _whole(self, inner: bytes, texts: Sequence[str] | None) -> Any:
+        opened, head = self._before
+        reader = self._reader()
+        reader.texts = texts
+        read = reader.read(opened, head + inner + BEHIND)
+        (prop,) = read["propSet"]
+        if len(read) > 2 or prop["name"] != self.path or reader.kind is not self.kind:
+            raise Unfamiliar("something between properties")
+        return prop["val"]
+
+
+def _pieces(inner: bytes) -> list[bytes] | None:
+    """Return the texts of the items of a list; None where they cannot be told for certain."""
+    found = _FIRST.match(inner)
+    if found is None or found[1] in _AROUND:
+        return None
+    end = b"</%s>" % found[1]
+    *pieces, rest = inner.split(end)
+    begins = (b"<%s>" % found[1], b"<%s " % found[1])
+    if rest or sum(map(inner.count, begins)) != len(pieces) or not all([p.startswith(begins) for p in pieces]):
+        return None
+    return [p + end for p in pieces]
