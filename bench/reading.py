@@ -21,8 +21,8 @@ import tempfile
 import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import ClassVar
 
-from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.connect import session as sessions
 from vsphere_ai.connect import versions
@@ -40,7 +40,6 @@ from support import large_farm  # noqa: E402 - the tests' farm, so that both mea
 FIRST, NEXT = "RetrievePropertiesEx", "ContinueRetrievePropertiesEx"
 READERS = ("wire", "pyvmomi", "ours")
 LABELS = {"wire": "bytes only, nothing parsed", "pyvmomi": "pyVmomi's PropertyCollector", "ours": "this reader"}
-MAC = re.compile(rb"<macAddress>[^<]+")
 
 
 # -- recording
@@ -100,7 +99,7 @@ class Replay(BaseHTTPRequestHandler):
     """Answers by method, each page by the token that the page before it has."""
 
     protocol_version = "HTTP/1.1"
-    tape: dict[str, bytes] = {}
+    tape: ClassVar[dict[str, bytes]] = {}
     versions = b""
 
     def do_GET(self) -> None:
@@ -222,8 +221,8 @@ def compare(tape: Path, certificates: Path, times: int) -> dict[str, list[float]
         for name in READERS:
             runs = []
             for _ in range(1 if name == "pyvmomi" else times):
-                argv = [sys.executable, __file__, "--reader", name, "--port", str(port), "--ca", certificates / "ca.pem"]
-                done = subprocess.run(argv, capture_output=True, text=True)
+                chosen = ["--reader", name, "--port", str(port), "--ca", str(certificates / "ca.pem")]
+                done = subprocess.run([sys.executable, __file__, *chosen], capture_output=True, text=True)
                 if done.returncode:
                     raise SystemExit(done.stderr[-3000:])
                 runs.append(json.loads(done.stdout))
@@ -238,7 +237,8 @@ def report(title: str, found: dict[str, list[float]]) -> None:
     """Print the figures and their ratios."""
     print(title)
     for name, (seconds, cpu, peak, alone, _) in found.items():
-        print(f"  {LABELS[name]:30} {seconds:7.2f} s  {cpu:7.2f} s of CPU  {peak:5.0f} MiB ({peak - alone:.0f} of it for reading)")
+        figures = f"{seconds:7.2f} s  {cpu:7.2f} s of CPU  {peak:5.0f} MiB (+{peak - alone:.0f})"
+        print(f"  {LABELS[name]:30} {figures}")
     raw, theirs, mine = (found[name] for name in READERS)
     print(f"  over the wire {mine[0] / raw[0]:.1f} x; pyVmomi takes {theirs[0] / mine[0]:.1f} x the time,"
           f" {theirs[1] / mine[1]:.1f} x the CPU; memory {mine[2] / theirs[2]:.0%} of pyVmomi's"

@@ -21,6 +21,8 @@ CEILINGS = {
     "floors": 9,
 }
 LATER = (
+    "connect.part_forms",
+    "connect.property_values",
     "report.run_log",
     "report.trace_paths",
     "report.live_text",

@@ -16,6 +16,7 @@ from support.places import ROOT
 
 from vsphere_ai.connect import page_decoder
 from vsphere_ai.connect.page_decoder import decode
+from vsphere_ai.connect.part_reader import PartReader
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.connect.wire_types import Unfamiliar
@@ -280,6 +281,67 @@ def test_what_is_odd_is_read_as_pyvmomi_reads_it_or_left_to_it(body):
     judged(body)
 
 
+FORMS = [
+    '<VirtualDevice xsi:type="VirtualKeyboard"><key>600</key><deviceInfo><label>{}</label><summary>{}</summary>'
+    "</deviceInfo></VirtualDevice>",
+    '<VirtualDevice xsi:type="VirtualKeyboard"><key>600</key><deviceInfo><label>{}</label><label>{}</label>'
+    "<summary>a</summary></deviceInfo></VirtualDevice>",
+    '<VirtualDevice xsi:type="VirtualKeyboard"><deviceInfo>{}<label>x</label>{}</deviceInfo></VirtualDevice>',
+    '<VirtualDevice xsi:type="VirtualDisk"><key>7</key><backing xsi:type="VirtualDiskFlatVer2BackingInfo">'
+    '<fileName>{}</fileName><datastore type="Datastore">d-1</datastore></backing><diskObjectId>{}</diskObjectId>'
+    "</VirtualDevice>",
+]
+TEXTS = st.sampled_from(
+    ["", "a", "b", "x", " a ", "ü", "\ufffd", "&amp;", "&#97;", "a>b", ">a", "]]", "\t", "a\nb", "\x7f", "\x85", "'\"",
+     "<a>b</a>", "</label><label>a"]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from(FORMS), TEXTS, TEXTS), min_size=2, max_size=8), st.booleans())
+def test_parts_of_one_form_are_read_as_pyvmomi_reads_them(parts, apart):
+    devices = [form.format(*texts) for form, *texts in parts]
+    lists = [[device] for device in devices] if apart else [devices]
+    judged(
+        answer(*(item(prop("config.hardware.device", f'<val xsi:type="ArrayOfVirtualDevice">{"".join(own)}</val>'))
+                 for own in lists))
+    )  # fmt: skip
+
+
+def test_a_text_written_as_numbers_is_not_taken_for_one_beside_it():
+    page_decoder._decoder.cache_clear()
+    label = '<VirtualDevice xsi:type="VirtualKeyboard"><deviceInfo><label>&#97;</label>{}</deviceInfo></VirtualDevice>'
+    for texts in ("q", "aaxb"):
+        listed = f'<val xsi:type="ArrayOfVirtualDevice">{"".join(map(label.format, texts))}</val>'
+        found = agreed(answer(item(prop("config.hardware.device", listed)))).objects[0].values["config.hardware.device"]
+        assert {device["deviceInfo"]["label"] for device in found} == {"a"}
+
+
+def test_parts_of_one_form_are_parsed_once(monkeypatch):
+    page_decoder._decoder.cache_clear()
+    started = []
+    start = PartReader.read
+    monkeypatch.setattr(PartReader, "read", lambda *given: (started.append(1), start(*given))[1])
+    disk = FORMS[3]
+    pages = [
+        answer(item(prop("config.hardware.device",
+                         f'<val xsi:type="ArrayOfVirtualDevice">{disk.format(n, n)}{disk.format(n, "x")}</val>')))
+        for n in range(50)
+    ]  # fmt: skip
+    for body in pages:
+        agreed(body)
+    assert len(started) == 2  # the first property, and the form of a disk
+
+
+@pytest.mark.parametrize("path", ["config", "summary.customValue"])
+def test_a_fault_with_lists(path):
+    said = "<faultMessage><key>k</key><arg><key>1</key><value xsi:type='xsd:string'>v</value></arg></faultMessage>"
+    fault = f'<fault xsi:type="NoPermission">{said}<privilegeId>a</privilegeId></fault>'
+    message = "<localizedMessage>no</localizedMessage>"
+    missing = f"<missingSet><path>{path}</path><fault>{fault}{message}</fault></missingSet>"
+    value = f'<val xsi:type="LocalizedMethodFault">{fault}{message}</val>'
+    agreed(answer(item(missing), item(prop("x", value))))
+
+
 SNIPPETS = [
     *(b"<propSet>", b"</propSet>", b"<objects>", b"</objects>", b"<val>", b"</val>", b"<name>", b"<missingSet>"),
     *(b"</returnval>", b"<token>9</token>", b'<obj type="VirtualMachine">vm-2</obj>', b"<a/>", b"<![CDATA[x]]>"),
@@ -335,6 +397,7 @@ LEFT = {
     "a fault": ENVELOPE.format('<soapenv:Fault xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"/>').encode(),
     "a truncated answer": answer(ORDINARY)[:-20],
     "too deep": answer(item(prop("x", DEEP))),
+    "another encoding": answer(ORDINARY).replace(b"UTF-8", b"ISO-8859-1"),
     "ASCII": answer(ORDINARY).replace(b"UTF-8", b"US-ASCII"),
 }  # fmt: skip
 

@@ -14,10 +14,10 @@ from xml.sax.saxutils import quoteattr
 
 from vsphere_ai.connect.page import Content, Page, as_shown
 from vsphere_ai.connect.part_reader import XSI, PartReader, parser
-from vsphere_ai.connect.plain import NAMESPACE, declared_type, fits_type, item_of
-from vsphere_ai.connect.property_values import BEHIND, Memo, Values
+from vsphere_ai.connect.plain import NAMESPACE, declared_type
+from vsphere_ai.connect.property_values import BEHIND, Memo, Values, always_fits, fits_plain
 from vsphere_ai.connect.vmomi import VimType, VmomiSupport, vmodl
-from vsphere_ai.connect.wire_types import SEPARATOR, Unfamiliar, types_of
+from vsphere_ai.connect.wire_types import SEPARATOR, Element, Unfamiliar, types_of
 from vsphere_ai.model.plain import Plain
 
 _XSD = "http://www.w3.org/2001/XMLSchema"
@@ -36,7 +36,7 @@ _SCALAR = re.compile(
 )
 
 _ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
-_HEAD = re.compile(rb"<name>(%s+)</name><val[^<>]*(?<!/)>" % _PLAIN)
+_HEAD = re.compile(rb"<name>(%s+)</name><val(?=[ >])[^<>]*(?<!/)>" % _PLAIN)
 
 
 def decode(body: bytes, version: str) -> Page | None:
@@ -125,16 +125,6 @@ def _framed(head: bytes, tail: bytes) -> _Frame | None:
     return _Frame(token, tuple(scope.items())) if len(seen) > 3 else None
 
 
-def _fits(value: Plain, kind: VimType, declared: VimType) -> bool:
-    """Return whether a value of a type is of the declared one; references in a list say what they are themselves."""
-    if not (issubclass(declared, list) and issubclass(kind, list) and isinstance(value, tuple)):
-        return fits_type(kind, declared)
-    if not issubclass(item_of(kind), VmomiSupport.ManagedObject):
-        return fits_type(kind, declared)
-    targets = {str(ref).partition(":")[0] for ref in value}
-    return all(fits_type(VmomiSupport.GetWsdlType(NAMESPACE, name), item_of(declared)) for name in targets)
-
-
 @lru_cache(maxsize=4)
 def _decoder(version: str, scope: tuple[tuple[str, str], ...]) -> Decoder:
     return Decoder(version, scope)
@@ -195,31 +185,42 @@ class Decoder:
         return value
 
     def _parsed(self, text: bytes, known: _Known) -> tuple[str, Plain]:
-        found = _SCALAR.fullmatch(text) if self._usual else None
-        path, kind, plain = (self._scalar(found) if found else None) or self._structure(text, known)
-        if not _fits(plain, kind, declared_type(known.managed, path)):
+        found = _HEAD.match(text) if text.endswith(BEHIND) else None
+        values = known.values.get(found[0]) if found else None
+        if found is None or values is None:
+            path, kind, plain = self._first(text, found, known)
+        else:
+            path, kind, plain = values.path, values.kind, values.value(text[found.end() : -len(BEHIND)])
+            if values.fit:
+                return path, as_shown(path, plain)
+        if not fits_plain(plain, kind, declared_type(known.managed, path)):
             raise Unfamiliar(f"{path} of {known.managed} is a {kind.__name__}")
         return path, as_shown(path, plain)
 
-    def _structure(self, text: bytes, known: _Known) -> tuple[str, VimType, Plain]:
-        found = _HEAD.match(text) if text.endswith(BEHIND) else None
-        values = known.values.get(found[0]) if found else None
-        if values is None:
+    def _first(self, text: bytes, head: re.Match[bytes] | None, known: _Known) -> tuple[str, VimType, Plain]:
+        """Read a property whose text begins as none did before."""
+        found = _SCALAR.fullmatch(text) if self._usual else None
+        element = self._scalar(found) if found else None
+        if found and element and element.convert is not None:
+            path, kind, plain = found[1].decode(), element.vim, element.convert(found[6].decode())
+        else:
             reader = self._reader()
             read = reader.read(self._opened, b"<propSet>" + text)
             if len(read) > 2:
                 raise Unfamiliar("something between properties")
             (prop,) = read["propSet"]
-            if found and len(known.values) < _HEADS and prop["name"] == found[1].decode():
-                known.values[found[0]] = Values(self._reader, self._opened, found[0], prop["name"], reader.kind)
-            return prop["name"], reader.kind, prop["val"]
-        return values.path, values.kind, values.value(text[len(values.head) : -len(BEHIND)])
+            path, kind, plain, element = prop["name"], reader.kind, prop["val"], None
+        if head and len(known.values) < _HEADS and path == head[1].decode():
+            values = Values(self._reader, self._opened, head[0], path, kind)
+            values.convert = element.convert if element else None
+            values.fit = always_fits(kind, declared_type(known.managed, path))
+            known.values[head[0]] = values
+        return path, kind, plain
 
     def _reader(self) -> PartReader:
         return PartReader(self._types, self._scope)
 
-    def _scalar(self, found: re.Match[bytes]) -> tuple[str, VimType, Plain] | None:
-        """Return path, type and value of a text that needs no parser; None where it is no text."""
-        path, before, prefix, name, behind, text = (part.decode() if part else "" for part in found.groups())
-        element = self._types.given(self._val, _XSD if prefix else NAMESPACE, name, before or behind)
-        return (path, element.vim, element.convert(text)) if element.convert is not None else None
+    def _scalar(self, found: re.Match[bytes]) -> Element:
+        """Return what the text of a value that has nothing in it becomes."""
+        before, prefix, name, behind = (part.decode() if part else "" for part in found.groups()[1:5])
+        return self._types.given(self._val, _XSD if prefix else NAMESPACE, name, before or behind)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from vsphere_ai.connect.part_reader import Hole, PartReader
+from vsphere_ai.connect.part_reader import Hole
 from vsphere_ai.connect.wire_types import Unfamiliar
-from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.plain import Plain, PlainObject
 
 # the text of an element without elements in it, where it means itself: no entities, no white space but blanks
 _TEXTS = re.compile("[>]([^<>&\x00-\x1f\x7f\ufffe\uffff]+)</")
@@ -28,7 +27,7 @@ class _Object:
 
     __slots__ = ("_base", "_known", "_last", "_met", "_parts", "_values", "first")
 
-    def __init__(self, value: dict[str, Any], holes: list[int]) -> None:
+    def __init__(self, value: PlainObject, holes: list[int]) -> None:
         begin = len(holes)
         self._base = dict(value)
         self._values: list[tuple[str, int, Callable[[str], Plain]]] = []
@@ -43,10 +42,10 @@ class _Object:
         self.first, self._last = (own[0], own[-1] + 1) if own else (0, 0)
         if own != list(range(self.first, self._last)):
             raise Unfamiliar("texts in another order")
-        self._known: dict[tuple[str, ...], dict[str, Any]] | None = {}
+        self._known: dict[tuple[str, ...], PlainObject] | None = {}
         self._met = 0
 
-    def made(self, texts: Sequence[str]) -> dict[str, Any]:
+    def made(self, texts: Sequence[str]) -> PlainObject:
         """Return the object with these texts; the same one for the same texts, where that is common."""
         known = self._known
         if known is None:
@@ -62,7 +61,7 @@ class _Object:
             self._met += 1
         return found
 
-    def _new(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _new(self, texts: Sequence[str]) -> PlainObject:
         value = self._base.copy()
         for name, number, convert in self._values:
             value[name] = convert(texts[number])
@@ -76,10 +75,10 @@ class _Items:
 
     __slots__ = ("_items",)
 
-    def __init__(self, value: tuple[Any, ...], holes: list[int]) -> None:
+    def __init__(self, value: tuple[Plain, ...], holes: list[int]) -> None:
         self._items = [(_shape(each, holes), each) for each in value]
 
-    def made(self, texts: Sequence[str]) -> tuple[Any, ...]:
+    def made(self, texts: Sequence[str]) -> Plain:
         """Return the list with these texts."""
         return tuple(
             [
@@ -90,7 +89,7 @@ class _Items:
         )  # fmt: skip
 
 
-def _shape(value: Any, holes: list[int]) -> Hole | _Object | _Items | None:
+def _shape(value: object, holes: list[int]) -> Hole | _Object | _Items | None:
     """Return what makes a value of texts; None where there are none in it. Notes the numbers of the texts."""
     if isinstance(value, Hole):
         holes.append(value.number)
@@ -103,11 +102,11 @@ def _shape(value: Any, holes: list[int]) -> Hole | _Object | _Items | None:
 class Forms:
     """The forms of parts, each of which `parse` makes one value of: within it, it reads them with a `PartReader`."""
 
-    def __init__(self, parse: Callable[[str, Sequence[str] | None], Any]) -> None:
+    def __init__(self, parse: Callable[[str, Sequence[str] | None], Plain]) -> None:
         self._parse = parse
         self._known: dict[str, Hole | _Object | _Items | None] = {}
 
-    def value(self, part: bytes) -> Any:
+    def value(self, part: bytes) -> Plain:
         """Return the value of a part. Raises Unfamiliar, or what values raise."""
         text = part.decode()
         pieces = _TEXTS.split(text)

@@ -149,4 +149,6 @@ def _completed(element: Element, value: dict[str, Any]) -> Plain:
         return value
     fault, said = value["fault"], value.get("localizedMessage")
     fault.pop("msg", None)
-    return fault if said is None else {**fault, "msg": said}
+    if said is not None:
+        fault["msg"] = said  # in place: lists in it become tuples at the end
+    return fault  # type: ignore[no-any-return] # it is Any in a mapping

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from vsphere_ai.connect.part_forms import Forms
 from vsphere_ai.connect.part_reader import PartReader
-from vsphere_ai.connect.vmomi import VimType
+from vsphere_ai.connect.plain import NAMESPACE, fits_type, item_of
+from vsphere_ai.connect.vmomi import VimType, VmomiSupport
 from vsphere_ai.connect.wire_types import Unfamiliar
 from vsphere_ai.model.plain import Plain
 
@@ -18,6 +19,7 @@ T = TypeVar("T")
 _OVERHEAD = 200
 _ITEMS = 1 << 19
 """Bytes of items of one property whose values are kept, and as many of those before."""
+_TEXT = re.compile(rb"[ -%'-;=?-~]*")  # means itself: neither entities nor what XML reads as something else
 _FIRST = re.compile(rb"<(\w+)[ >]")
 _AROUND = (b"val", b"name", b"propSet")
 
@@ -43,19 +45,23 @@ class Values:
 
     def __init__(self, reader: Callable[[], PartReader], opened: bytes, head: bytes, path: str, kind: VimType) -> None:
         self._reader, self._before = reader, (opened, b"<propSet>" + head)
-        self.head, self.path, self.kind = head, path, kind
+        self.path, self.kind = path, kind
+        self.convert: Callable[[str], Plain] | None = None
+        """What makes a value of a text, where the property has no parts."""
+        self.fit = False
+        """Whether all values of the type are of the one that the property is declared with."""
         self._items = Memo[tuple[Plain]](_ITEMS)
         self._forms = Forms(self._parse)
 
     def value(self, inner: bytes) -> Plain:
         """Return the value of what is between head and end; the items of a list are read one by one."""
+        if self.convert is not None and _TEXT.fullmatch(inner):
+            return self.convert(inner.decode())
         if not issubclass(self.kind, list):
-            read: Plain = self._forms.value(inner)
-            return read
+            return self._forms.value(inner)
         items = _pieces(inner)
         if items is None:
-            whole: Plain = self._whole(inner, None)
-            return whole
+            return self._whole(inner, None)
         lately = self._items.lately
         return tuple([(lately.get(item) or self._item(item))[0] for item in items])
 
@@ -64,13 +70,14 @@ class Values:
         self._items.keep(item, value)
         return value
 
-    def _parse(self, text: str, texts: Sequence[str] | None) -> Any:
+    def _parse(self, text: str, texts: Sequence[str] | None) -> Plain:
         value = self._whole(text.encode(), texts)
-        if issubclass(self.kind, list):
-            (value,) = value
-        return value
+        if not isinstance(value, tuple):
+            return value
+        (item,) = value
+        return item  # type: ignore[no-any-return] # of a tuple of whatever
 
-    def _whole(self, inner: bytes, texts: Sequence[str] | None) -> Any:
+    def _whole(self, inner: bytes, texts: Sequence[str] | None) -> Plain:
         opened, head = self._before
         reader = self._reader()
         reader.texts = texts
@@ -78,7 +85,8 @@ class Values:
         (prop,) = read["propSet"]
         if len(read) > 2 or prop["name"] != self.path or reader.kind is not self.kind:
             raise Unfamiliar("something between properties")
-        return prop["val"]
+        value: Plain = prop["val"]
+        return value
 
 
 def _pieces(inner: bytes) -> list[bytes] | None:
@@ -92,3 +100,19 @@ def _pieces(inner: bytes) -> list[bytes] | None:
     if rest or sum(map(inner.count, begins)) != len(pieces) or not all([p.startswith(begins) for p in pieces]):
         return None
     return [p + end for p in pieces]
+
+
+def fits_plain(value: Plain, kind: VimType, declared: VimType) -> bool:
+    """Return whether a value of a type is of the declared one; references in a list say what they are themselves."""
+    if not (issubclass(declared, list) and issubclass(kind, list) and isinstance(value, tuple)):
+        return fits_type(kind, declared)
+    if not issubclass(item_of(kind), VmomiSupport.ManagedObject):
+        return fits_type(kind, declared)
+    targets = {str(ref).partition(":")[0] for ref in value}
+    return all(fits_type(VmomiSupport.GetWsdlType(NAMESPACE, name), item_of(declared)) for name in targets)
+
+
+def always_fits(kind: VimType, declared: VimType) -> bool:
+    """Return whether any value of a type is of the declared one, so that values need not be looked at."""
+    refers = issubclass(kind, list) and issubclass(item_of(kind), VmomiSupport.ManagedObject)
+    return fits_type(kind, declared) and not refers
