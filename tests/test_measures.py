@@ -23,6 +23,7 @@ CEILINGS = {
 LATER = (
     "connect.part_forms",
     "connect.property_values",
+    "connect.value_fits",
     "report.run_log",
     "report.trace_paths",
     "report.live_text",

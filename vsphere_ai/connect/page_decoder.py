@@ -15,7 +15,8 @@ from xml.sax.saxutils import quoteattr
 from vsphere_ai.connect.page import Content, Page, as_shown
 from vsphere_ai.connect.part_reader import XSI, PartReader, parser
 from vsphere_ai.connect.plain import NAMESPACE, declared_type
-from vsphere_ai.connect.property_values import BEHIND, Memo, Values, always_fits, fits_plain
+from vsphere_ai.connect.property_values import BEHIND, Memo, Values
+from vsphere_ai.connect.value_fits import always_fits, fits_plain
 from vsphere_ai.connect.vmomi import VimType, VmomiSupport, vmodl
 from vsphere_ai.connect.wire_types import SEPARATOR, Element, Unfamiliar, types_of
 from vsphere_ai.model.plain import Plain
