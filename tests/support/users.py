@@ -6,8 +6,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -26,10 +28,11 @@ class User:
     line, in a page that the task names, or on a screen. Help of a command costs no command: people ask for it.
     """
 
-    def __init__(self, folder, lab=None, *pages):
+    def __init__(self, folder, lab=None, *pages, program=None):
         self.folder, self.commands, self.begun = folder, [], time.monotonic()
         folder.mkdir(exist_ok=True)
-        for part in ("playbooks", "inventories"):
+        self.program = program  # another one than that of these tests
+        for part in () if program else ("playbooks", "inventories"):
             shutil.copytree(ROOT / part, folder / part)
         (folder / ".git").mkdir()
         self.environment = {
@@ -72,6 +75,29 @@ class User:
         assert took < MOST_SECONDS, f"{took:.0f} s after the beginning"
         return output
 
+    def watches(self, line, until):
+        """Type a command that goes on; press Ctrl-C once this text is there; return what the screen showed."""
+        words = shlex.split(line)
+        self.commands.append(line)
+        assert len(self.commands) <= MOST_COMMANDS, f"more than {MOST_COMMANDS} commands: {self.commands}"
+        self._seen_before(words, line)
+        argv = [sys.executable, "-u", "-m", "vsphere_ai", *words[1:]]
+        process = subprocess.Popen(
+            argv, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        timer = threading.Timer(MOST_SECONDS / 2, process.kill)
+        timer.start()
+        shown = ""
+        for printed in process.stdout:
+            shown += printed
+            if until in printed:
+                process.send_signal(signal.SIGINT)
+        timer.cancel()
+        assert process.wait(MOST_SECONDS) == 130, shown
+        self.screen = shown
+        self.seen += shown
+        return shown
+
     def _seen_before(self, words, line):
         if words[0] == PROGRAM:
             assert re.search(rf"\b{re.escape(words[1])}\b", self.seen), f"{words[1]}: not shown anywhere yet"
@@ -81,7 +107,9 @@ class User:
             assert option in self.seen, f"{option} of '{line}' was not shown anywhere yet"
 
     def _run(self, words, typing=None):
-        if words[0] == PROGRAM and typing is None:
+        if words[0] == PROGRAM and self.program:
+            argv, run = [str(self.program), *words[1:]], subprocess.run
+        elif words[0] == PROGRAM and typing is None:
             argv, run = [sys.executable, "-m", "vsphere_ai", *words[1:]], prefork.run
         else:
             argv, run = words, subprocess.run
