@@ -187,6 +187,7 @@ LATER = (
     "report.notification",
     "report.yaml_text",
     "web",
+    "connect.shared_reads",
 )
 """Functions that came after the ceiling of lines."""
 

@@ -10,6 +10,7 @@ from typing import Self
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
+from vsphere_ai.connect.shared_reads import SharedReads
 from vsphere_ai.connect.task_watcher import TaskWatcher
 from vsphere_ai.connect.tasks import Progress, TaskMonitor
 from vsphere_ai.connect.tls import Endpoint
@@ -36,6 +37,7 @@ class VCenter:
 
     def __init__(self, session: Session) -> None:
         self._session, self._watcher = session, TaskWatcher(session)
+        self._shared = SharedReads(lambda refs, paths: reading.read_objects(session, refs, paths))
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
         self._known = planned_refs.Known(session)
@@ -136,6 +138,8 @@ class VCenter:
 
     def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of the named objects only. Objects that are gone are left out."""
+        if len(refs) == 1:
+            return self._known.read(refs, lambda real: self._shared.read(real[0], paths))
         return self._known.read(refs, lambda real: reading.read_objects(self._session, real, paths))
 
     def read_tags(self, wanted: Iterable[str]) -> tag_service.Tags:

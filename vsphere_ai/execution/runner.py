@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from graphlib import TopologicalSorter
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from vsphere_ai.errors import OutcomeUnknown, Storage, VsphereAiError
@@ -45,6 +46,7 @@ class Runner:
         self._availability = Availability(executor.out_of_service, self._state)
         self._sorter: TopologicalSorter[str] = TopologicalSorter({p.id: p.after for p in plan.steps})
         self._running: dict[Future[Outcome], str] = {}
+        self._ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
         self._reported: dict[str, str] = {}  # step -> why its host has to wait, as reported last
         self._unreported = False  # that the run was stopped
         self._last_sign = time.monotonic()
@@ -91,7 +93,9 @@ class Runner:
             self._end(Outcome(self._state.steps[name], "failed", error=error))
             return True
         self._state.begin(name)
-        self._running[pool.submit(self._do, self._state.steps[name])] = name
+        future = pool.submit(self._do, self._state.steps[name])
+        self._running[future] = name
+        future.add_done_callback(self._ended.put)
         return True
 
     def _has_to_wait(self, name: str) -> bool:
@@ -129,14 +133,21 @@ class Runner:
         self._end(Outcome(self._state.steps[name], "skipped", reason=reason, rule=rule))
 
     def _collect(self) -> None:
-        awaited: list[Future[Any]] = [*self._running, *self._availability.reading()]
-        wait(awaited, timeout=1.0, return_when=FIRST_COMPLETED)
-        for future in [f for f in self._running if f.done()]:
-            del self._running[future]
-            self._end(future.result())
+        reads = self._availability.reading()
+        if reads:
+            awaited: list[Future[Any]] = [*self._running, *reads]
+            wait(awaited, timeout=1.0, return_when=FIRST_COMPLETED)
+        with suppress(Empty):  # what it costs does not grow with the steps that are under way
+            self._collect_one(self._ended.get(block=not reads, timeout=1.0))
+            while True:
+                self._collect_one(self._ended.get_nowait())
         if time.monotonic() - self._last_sign > HEARTBEAT and self._running:
             names = ", ".join(sorted({self._state.steps[n].step.target.name for n in self._running.values()}))
             self._say(Event("waiting", text=f"still working on {names}"))
+
+    def _collect_one(self, future: Future[Outcome]) -> None:
+        del self._running[future]
+        self._end(future.result())
 
     def _do(self, planned: PlannedStep) -> Outcome:
         if self._state.is_stopped(planned.id):  # it waited for a free thread when the signal came

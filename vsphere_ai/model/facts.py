@@ -133,8 +133,14 @@ class Estate:
         made = Estate(self.about, laid_over(self.objects, changed))
         if all(self._listed_alike(f) for f in changed.values()):
             own = ("about", "objects", "vms_by_mac")
-            made.__dict__.update((n, v) for n, v in self.__dict__.items() if n not in own)
+            # a copy: threads of a run make estates of the same one, while it may still be finding out what it lists
+            made.__dict__.update((n, v) for n, v in dict(self.__dict__).items() if n not in own)
         return made
+
+    def listed(self) -> Estate:
+        """Return this estate, having found out what it lists: those that are made of it need not do so again."""
+        self.hosts_in(""), self.vms_on(""), self.managed_on(""), self.datacenters, self.agents
+        return self
 
     def _listed_alike(self, facts: Facts) -> bool:
         before = self.objects.get(facts.ref)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import TypeVar
@@ -11,6 +12,7 @@ from vsphere_ai.language.play import Kinds
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, evaluate
 from vsphere_ai.model.observed import Observed
+from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")
 
@@ -52,6 +54,12 @@ def sort_kinds(kinds: Kinds) -> tuple[str, ...]:
     What hosts and VMs share comes before any of theirs, and what is of hosts before what is of VMs. One more kind does
     not move the others, so that what a plan shows stays in its order.
     """
+    return _sorted(tuple(kinds.items()))
+
+
+@cache
+def _sorted(each: tuple[tuple[str, type[Resource]], ...]) -> tuple[str, ...]:
+    kinds = dict(each)
     order = ("datacenter", "host", "vm")
     shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}
     sorter = TopologicalSorter({k: {*c.traits.after, *shared[k]} for k, c in kinds.items()})

@@ -233,7 +233,7 @@ def remaining(
 
     With `but_last`, a kind that only has to do what comes last is where it should be.
     """
-    done = _alone(desired, estate, kinds, target)
+    done = _alone(desired, estate, kinds, target, says=False)
     waiting = {k for s in done.steps if s.comes_last for k in s.kinds} if but_last else set()
     waiting -= {k for s in done.steps if not s.comes_last for k in s.kinds}
     return tuple(i for i in done.items if i.changes and i.kind not in waiting)
@@ -241,13 +241,13 @@ def remaining(
 
 def again(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target) -> tuple[Step, ...] | None:
     """Return the steps that are left on one target, as its kinds give them; None when that is not known."""
-    done = _alone(desired, estate, kinds, target)
+    done = _alone(desired, estate, kinds, target, says=True)
     return None if done.problems else tuple(done.steps)
 
 
-def _alone(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target) -> _Pass:
+def _alone(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target, *, says: bool) -> _Pass:
     view = View(estate, observe(estate, kinds), stated=stated_of(desired))
-    return _plan_once({target: desired[target]}, kinds, view, view)
+    return _plan_once({target: desired[target]}, kinds, view, view, says=says)
 
 
 @dataclass
@@ -264,21 +264,25 @@ class _Pass:
         return frozenset(s.target.ref for s in self.steps if s.needs_reboot)
 
 
-def _plan_once(desired: TargetPlans, kinds: Kinds, before: View, view: View) -> _Pass:
+def _plan_once(desired: TargetPlans, kinds: Kinds, before: View, view: View, *, says: bool = True) -> _Pass:
+    """Plan every state once; with `says`, also what kinds say about those that are as they should be."""
     result = _Pass(before, view)
     wanted = grouped(((t, s) for t in sorted(desired) for s in desired[t].states), lambda each: each[1].kind)
     for kind in sort_kinds(kinds):
         for target, state in wanted.get(kind, ()):
-            _plan_state(result, target, state)
+            _plan_state(result, target, state, says)
     return result
 
 
-def _plan_state(result: _Pass, target: Target, state: Resource) -> None:
+def _plan_state(result: _Pass, target: Target, state: Resource, says: bool) -> None:
     view, now = result.view, result.before.state(target.ref, state.kind)
     settled = state.settle(target, view)
     left = view.state(target.ref, state.kind)  # what there is, or what a reboot will leave of it
     visible, needed = differences(now, settled), differences(left, settled)
     recreate = bool(needed) and not visible
+    if not (needed or says):
+        result.items.append(Item(target, state.kind, ()))
+        return
     planned = view.with_planned(target.ref, settled) if needed else view
     problems = list(settled.problems(target, planned))
     if needed and not problems:

@@ -148,11 +148,15 @@ def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth
     """
     others = {kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN}
     objects = vcenter.read(others) if shared else {}
-    closely = _closely(request)
-    paths = {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
-    objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths)
+    objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths_read(request))
     objects = _sound(Estate(vcenter.about, objects), request, depth)
     return _with_answers(vcenter, shells, request, objects, depth)
+
+
+def paths_read(request: Request) -> dict[str, tuple[str, ...]]:
+    """Return the property paths of hosts and VMs that are read of those in `collect_one`."""
+    closely = _closely(request)
+    return {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
 
 
 def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
@@ -307,6 +311,8 @@ def _first_value(options: Plain) -> Plain:
 def _ask(vcenter: VCenter, questions: Sequence[tuple[Facts, str, Query]], parallel: int) -> dict[str, Facts]:
     """Ask objects, side by side, what stands behind each path; return their facts with the answers."""
     found = {of.ref: of for of, *_ in questions}
+    if not questions:
+        return found
     with ThreadPoolExecutor(max_workers=calls_at_once(parallel, len(questions))) as pool:
         for answer in pool.map(lambda question: _answered(vcenter, *question), questions):
             found[answer.ref] = _merged(found[answer.ref], answer)
