@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98.5,
-    "lines of the product": 45_794,
+    "lines of the product": 45_744,
     "arrows between rooms": 110,
     "floors": 9,
 }
@@ -159,6 +159,7 @@ LATER = (
     "report.state_text",
     "runs.past_durations",
     "security.known_names",
+    "connect.task_monitor",
     "connect.task_watcher",
     "runs.group_commit",
     "app.chosen_kinds",
@@ -188,6 +189,7 @@ LATER = (
     "report.yaml_text",
     "web",
     "connect.shared_reads",
+    "reading.own_paths",
 )
 """Functions that came after the ceiling of lines."""
 

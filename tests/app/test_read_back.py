@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 import yaml
 
-from vsphere_ai.app.read_back import _renewed
 from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.cli.main import main
@@ -15,7 +14,7 @@ from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.inventory import CONNECTION, load_inventory
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.reading.collector import LIGHT
-from vsphere_ai.reading.requirements import paths_of
+from vsphere_ai.reading.own_paths import paths_of
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import MakesVms
 
@@ -74,13 +73,6 @@ def test_a_kind_of_vms_observes_only_what_it_declares(estate):
             asked = Asked(estate[vm.ref].properties)
             kinds()[kind].observe(Facts(vm.ref, asked), estate)
             assert {path for path in asked.paths if not path.startswith("query:")} <= declared, (kind, vm.name)
-
-
-def test_what_has_no_value_any_more_is_not_taken_from_before():
-    before = Facts("vm-1", {"a": 1, "b": 2, "c": 3, "query:x": 4}, {"d": "no privilege", "e": "no privilege"})
-    now = _renewed(before, Facts("vm-1", {"a": 5}, {"f": "unknown"}), {"a", "b", "d", "f"})
-    assert now.properties == {"a": 5, "c": 3}
-    assert now.unreadable == {"e": "no privilege", "f": "unknown"}
 
 
 def test_many_changes_cost_few_requests_each(make_lab, monkeypatch, tmp_path, capsys):

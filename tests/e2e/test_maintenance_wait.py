@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 from support.seeds import FULL, cases, chance
 
-from vsphere_ai.connect import session, tasks, vcenter
+from vsphere_ai.connect import session, task_monitor, vcenter
 
 pytestmark = pytest.mark.lab
 SCALE = 300
@@ -46,7 +46,7 @@ BEGUN = {"on": ENTER, "do": {"delay": "1ms"}}
 def slow(make_lab, cli, monkeypatch):
     lab = make_lab(FARM)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-    monkeypatch.setattr(tasks, "_WAKE_S", 1)  # no server waits for less
+    monkeypatch.setattr(task_monitor, "_WAKE_S", 1)  # no server waits for less
     monkeypatch.setattr(session.Session, "LOGIN_WINDOW", session.Session.LOGIN_WINDOW / SCALE)
     shorter = replace(vcenter.DEFAULTS, keep_alive=vcenter.DEFAULTS.keep_alive / SCALE)
     monkeypatch.setattr(vcenter, "DEFAULTS", shorter)

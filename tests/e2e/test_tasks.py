@@ -13,7 +13,7 @@ from support import every_kind
 from support.places import INVENTORY, PLAYBOOKS
 from support.seeds import FULL
 
-from vsphere_ai.connect import tasks, vcenter
+from vsphere_ai.connect import task_monitor, vcenter
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 
@@ -69,7 +69,7 @@ def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(la
     monkeypatch.setattr("vsphere_ai.execution.actions.context.STALL", 0.8)
     monkeypatch.setattr("vsphere_ai.execution.actions.context.TASK_TIMEOUT", 3)
     monkeypatch.setattr(Context.task, "__defaults__", (3,))
-    monkeypatch.setattr(tasks, "_WAKE_S", 1)
+    monkeypatch.setattr(task_monitor, "_WAKE_S", 1)
     lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, do: {{task-stuck: {where}}}}}\n")
     begun = time.monotonic()
     assert cli.run("apply", PLAY, "--yes") == 9, cli.out + cli.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,17 +10,14 @@ from vsphere_ai.app.session import Session
 from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.language.play import Playbook, TargetPlan
-from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
+from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.malformed import marks_of
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Item, again, reading_back, remaining
-from vsphere_ai.reading.requirements import paths_of
 from vsphere_ai.reading.scope import asked_by
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.makes_vms import MakesVms
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,8 @@ class ReadBack:
         return None if marks_of(sound[target.ref]) else steps
 
     def _read(self, target: Target) -> tuple[Mapping[Target, TargetPlan], Estate]:
-        from vsphere_ai.reading.collector import Depth, collect_one, paths_read
+        from vsphere_ai.reading.collector import Depth, collect_one
+        from vsphere_ai.reading.own_paths import narrowed, renewed
 
         wanted = self.session.desired(self.playbook, self.estate)
         probing = target in reading_back({target: wanted[target]})
@@ -66,39 +64,18 @@ class ReadBack:
         asked = asked_by({target: wanted[target]}, self.estate) & one
         hosts, vms = (one if target.kind == kind else none for kind in ("host", "vm"))
         depth = Depth(hosts, vms, one if probing else none, asked)
-        request = replace(self.session.request(lambda _: depth), start_ssh=False, progress=None)
-        known = self._keeps(target, wanted[target])
-        if known is not None:
-            request = replace(request, paths=paths_of(frozenset(s.kind for s in wanted[target].states)))
+        everything = replace(self.session.request(lambda _: depth), start_ssh=False, progress=None)
+        request = narrowed(everything, target, wanted[target], self.estate)
         shared = self.shared or target.kind not in ("host", "vm")
         fresh = collect_one(self.session.vcenter, self.session.shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
             raise StepFailed(f"{target.name} was removed since planning", "plan again", rule="object.gone")
         now = fresh[target.ref]
-        if known is not None:
-            now = _renewed(known, now, frozenset(paths_read(request)["VirtualMachine"]))
+        if request is not everything:
+            now = renewed(self.estate.get(target.ref), now, request)
         others = (f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:")))
         return wanted, self._listed.with_objects((*others, now))
 
     @cached_property
     def _listed(self) -> Estate:
         return self.estate.listed()
-
-    def _keeps(self, target: Target, plan: TargetPlan) -> Facts | None:
-        """Return what was read of a VM for the plan, where only what its own kinds are about is read again.
-
-        None: all of it is read again. A VM that the run makes was never read.
-        """
-        states = [kinds()[s.kind] for s in plan.states]
-        if target.kind != "vm" or is_new(self.estate, target.ref) or any(issubclass(k, MakesVms) for k in states):
-            return None
-        return self.estate.get(target.ref)
-
-
-def _renewed(before: Facts, now: Facts, paths: Collection[str]) -> Facts:
-    """Return facts with these paths as they were read now: also those that have no value any more."""
-    from vsphere_ai.reading.collector import QUERY
-
-    kept = {p: v for p, v in before.properties.items() if not (p in paths or p.startswith(QUERY))}
-    silent = {path: why for path, why in before.unreadable.items() if path not in paths}
-    return replace(now, properties={**kept, **now.properties}, unreadable={**silent, **now.unreadable})

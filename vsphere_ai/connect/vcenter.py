@@ -11,8 +11,8 @@ from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.shared_reads import SharedReads
+from vsphere_ai.connect.task_monitor import Progress, TaskMonitor
 from vsphere_ai.connect.task_watcher import TaskWatcher
-from vsphere_ai.connect.tasks import Progress, TaskMonitor
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
 from vsphere_ai.errors import StepFailed

@@ -59,20 +59,6 @@ def wanted_paths(
 
 
 @cache
-def paths_of(names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the property paths, by managed type, that these kinds need, and those that they are planned after."""
-    found, union = set[str](), dict[str, dict[str, None]]()
-    left = set(names)
-    while left:
-        found |= left
-        left = {a for n in left for a in kinds()[n].traits.after} - found
-    for name in found:
-        for managed, paths in kinds()[name].traits.properties.items():
-            union.setdefault(managed, {}).update(dict.fromkeys(paths))
-    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
-
-
-@cache
 def replaced_paths() -> Mapping[str, str]:
     """Return the methods that replace all there is, with the property path of it."""
     return {method: path for k in kinds().values() for method, path in k.traits.replaces.items()}
