@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
+from support.places import ROOT
 
 from vsphere_ai.connect import vcenter
 
@@ -147,3 +150,50 @@ def test_a_mistake_in_a_selector_is_shown_at_its_place(cli, labelled):
     assert cli.error == "input"
     assert {"'Teem'", "'Team'", "'ownr'", "'owner'"} <= set(cli.err.replace("?", " ").split())
     assert f"{playbook}:2:5" in cli.err
+
+
+def checks(cli, *arguments):
+    assert cli("doctor", *arguments, "--format", "json") in (0, 1), cli.err
+    return [c for c in json.loads(cli.out)["checks"] if c["area"] == "tags"]
+
+
+def test_doctor_says_whether_tags_can_be_read(cli, labelled, monkeypatch):
+    monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, backoff=0.02))
+    inventory = cli.file("lab: true\nvms:\n  ml: {any: [{tag: Team/ml}, train-01]}\n", "inv.yml")
+    (found,) = checks(cli)
+    assert (found["verdict"], "2 categories" in found["message"]) == ("ok", True)
+    assert rest(labelled)["POST /api/session"] == rest(labelled)["DELETE /api/session"] == 1
+    labelled.post("/lab/faults", {"rules": "- {on: rest, do: 401}"})
+    for arguments, verdict in (((), "warn"), (("-i", inventory), "fail")):
+        (found,) = checks(cli, *arguments)
+        assert (found["verdict"], bool(found["remedy"])) == (verdict, True)
+        assert ("'ml'" in found["message"]) == (verdict == "fail")
+
+
+PAGE = re.findall(r"^```yaml playbook\n(.*?)^```$", (ROOT / "docs" / "selectors.md").read_text("utf-8"), re.M | re.S)
+CONDITIONS = re.findall(r"^\| `[a-z]+` \| `([^`]+)` \|", (ROOT / "docs" / "selectors.md").read_text("utf-8"), re.M)
+
+
+def test_the_examples_of_the_page_choose_what_they_say(cli, make_lab, monkeypatch):
+    made = make_lab(SCENARIO.replace("ml-a", "ml-train"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    (text,) = PAGE
+    plan = cli.plan(cli.file(text))
+    assert {i["target"]["name"] for i in plan["items"]} == CHOSEN
+    for limit in ("gpu=A100:&power=on", "tag=Team/ml:!tag=Stage/frozen", "train-*:&power=on"):
+        assert cli("show", "--limit", limit) == 0, cli.err
+        assert "train-[01:03]" in cli.out
+        assert "train-04" not in cli.out
+        assert "web" not in cli.out
+
+
+def test_each_short_form_of_the_page_is_one(cli, make_lab, monkeypatch):
+    made = make_lab(
+        SCENARIO.replace("ml-a", "ml").replace("pool: research/llm", "pool: research/llm, folder: ai/training")
+    )
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    assert len(CONDITIONS) == 10
+    names = {"a": "train-01", "b": "train-02", "a:b": "train-01:train-02", "a:!b": "train-*:!train-02"}
+    for given in CONDITIONS:
+        assert cli("show", names.get(given, given)) == 0, f"{given}: {cli.err}"
+        assert "train-" in cli.out or given.startswith("gpu")

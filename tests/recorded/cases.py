@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.tag_service import Tags
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VsphereAiError
@@ -39,15 +40,29 @@ PREPARED_HOSTS = """
   rolling: {max_unavailable: 2, evacuate: power_off, timeout: 5m}
 """
 
+LABELLED = """
+name: labelled
+clusters: [{name: gpu-a}]
+tags: [Stage/frozen, Team/empty]
+hosts: [{name: esx01.lab.local, cluster: gpu-a, tags: [Team/ml]}]
+vms:
+  - {name: "train-[01:02]", host: esx01.lab.local, tags: [Team/ml]}
+  - {name: train-03, host: esx01.lab.local, tags: [Team/ml, Stage/frozen]}
+"""
+
 
 @dataclass(frozen=True)
 class Case:
-    """A recorded piece of work. `prepare` is a playbook that is applied to the farm first, unrecorded."""
+    """A recorded piece of work. `prepare` is a playbook that is applied to the farm first, unrecorded.
+
+    `scenario` is the farm, where it is not the lab's own.
+    """
 
     name: str
     run: Callable[[Endpoint], Any]
     prepare: str = ""
     wrong_password: bool = False
+    scenario: str = ""
 
 
 def connected(endpoint: Endpoint) -> VCenter:
@@ -204,6 +219,12 @@ def reconfigure(vcenter: VCenter, step: Reconfigure, version: str | None) -> Non
     vcenter.run_task(step.target.ref, "ReconfigVM_Task", {"spec": config_spec(step, version)}, timeout=60)
 
 
+def tags(endpoint: Endpoint) -> Tags:
+    """Read two tags and where they are attached, over the vSphere Automation API, in a session of its own."""
+    with connected(endpoint) as vcenter:
+        return vcenter.read_tags(["Team/*", "Stage/frozen"])
+
+
 READING = (Case("login", login), Case("bulk_read", bulk_read))
 """What may be recorded from any vCenter: nothing is changed."""
 CASES = (
@@ -212,4 +233,5 @@ CASES = (
     Case("vgpu_pvrdma", vgpu_pvrdma, PREPARED_HOSTS),
     Case("graphics", graphics),
     Case("refused", refused, PREPARED_HOSTS),
+    Case("tags", tags, scenario=LABELLED),
 )

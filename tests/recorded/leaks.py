@@ -19,6 +19,7 @@ PATTERNS = {
     "cookie header": re.compile(r"\b(?<!-)(?:Cookie|Authorization|vmware-api-session-id): ", re.IGNORECASE),
     "session key": re.compile(r"<key>(?!REDACTED<)[^<]*</key>\s*<userName>"),
     "session in a reference": re.compile(r"session\[(?!0\])"),
+    "session of the Automation API": re.compile(r'\b(?:string|body): \s*"(?!REDACTED")[^"]*"\s*\Z'),
     "SOAP header": re.compile(r"<(?:\w+:)?Header\b"),
     "token": re.compile(r"<(?:\w+:)?(?:Assertion|BinarySecurityToken)\b"),
     "PEM": re.compile(r"-----BEGIN "),

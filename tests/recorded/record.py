@@ -83,12 +83,15 @@ def record(case: Case, endpoint: Endpoint, into: Path, known: Mapping[str, str])
 
 
 @contextlib.contextmanager
-def farm() -> Iterator[process.Running]:
-    """Run a simulated farm with short waits."""
-    scenario = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+def farm(scenario: str = "") -> Iterator[process.Running]:
+    """Run a simulated farm with short waits: of a scenario, else the lab's own."""
+    scenario = scenario or resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(
+        encoding="utf-8"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "scenario.yml")
-        path.write_text(re.sub(r"(?m)^timing: .*$", QUICK, scenario), encoding="utf-8")
+        timed = scenario if "timing:" in scenario else f"timing: {{}}\n{scenario}"
+        path.write_text(re.sub(r"(?m)^timing: .*$", QUICK, timed), encoding="utf-8")
         directory = Path(folder, "lab")
         try:
             yield process.start(directory, path)
@@ -113,11 +116,12 @@ def prepare(lab: process.Running, playbook: str) -> None:
 
 def from_farm(into: Path) -> None:
     """Record every case from a simulated farm."""
-    with farm() as lab:
-        endpoint = endpoint_of(lab.directory / "connection.yml")
-        for case in CASES:
-            prepare(lab, case.prepare)
-            tell(record(case, endpoint, into, stand_ins(endpoint)))
+    for scenario in dict.fromkeys(case.scenario for case in CASES):
+        with farm(scenario) as lab:
+            endpoint = endpoint_of(lab.directory / "connection.yml")
+            for case in (each for each in CASES if each.scenario == scenario):
+                prepare(lab, case.prepare)
+                tell(record(case, endpoint, into, stand_ins(endpoint)))
 
 
 def from_vcenter(inventory: Path, name: str, into: Path, renamed: Mapping[str, str]) -> None:

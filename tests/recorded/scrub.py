@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
 REDACTED = "REDACTED"
@@ -66,6 +67,8 @@ RULES: tuple[Rule, ...] = (
     (re.compile(r"(<key>)[^<]*(?=</key>\s*<userName>)"), rf"\g<1>{REDACTED}"),
     (re.compile(r"(<userName>[^<]*</userName>\s*<fullName>)[^<]*(?=</fullName>)"), r"\g<1>USER"),
     (re.compile(r"\bsession\[[^\]<>]*\]"), "session[0]"),
+    # the id of a session of the Automation API is all of its answer
+    (re.compile(r'\A\s*"[^"]*"\s*\Z'), f'"{REDACTED}"'),
     # settings of a VM or a server: what guestinfo holds is the guest's own (cloud-init puts passwords there)
     (
         re.compile(
@@ -122,7 +125,8 @@ class Scrubber:
 
     def request(self, request):
         """Scrub a request of vcrpy: no address, no header that is not needed, a clean body."""
-        request.uri = URI + request.path
+        query = urlsplit(request.uri).query
+        request.uri = URI + request.path + (f"?{query}" if query else "")
         request.headers = {k: v for k, v in request.headers.items() if k.lower() in KEPT_REQUEST}
         request.body = self.body(request.body)
         return request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from functools import lru_cache
@@ -11,7 +12,7 @@ import pyVim.connect
 import pyVmomi.SoapAdapter
 import vcr
 from recorded.scrub import Scrubber
-from vcr.stubs import VCRHTTPConnection, VCRHTTPSConnection
+from vcr.stubs import VCRConnection, VCRFakeSocket, VCRHTTPConnection, VCRHTTPSConnection
 
 CASSETTES = Path(__file__).parent / "cassettes"
 # These modules bind the connection classes by name, so that vcrpy's own patch of http.client does not reach them;
@@ -22,14 +23,31 @@ PATCHES = tuple(
     for name, stub in (("HTTPSConnection", VCRHTTPSConnection), ("HTTPConnection", VCRHTTPConnection))
 )
 
+_connect = VCRConnection.connect
+
+
+def _connect_with_socket(self, *args, **kwargs) -> None:
+    """Connect as vcrpy does, which waits for the first request; the limit of a socket can be set before that."""
+    _connect(self, *args, **kwargs)
+    if self.sock is None:
+        self._sock = VCRFakeSocket()
+
+
+VCRConnection.connect = _connect_with_socket
+
 Tree = tuple[str, str, tuple[tuple[str, str], ...], tuple["Tree", ...]]
 
 
 @lru_cache(maxsize=4096)
 def call_of(body: bytes | str | None) -> Tree | None:
-    """Return method and arguments of a SOAP request as a tree: no prefixes, no header, no order of attributes."""
+    """Return method and arguments of a SOAP request as a tree: no prefixes, no header, no order of attributes.
+
+    One of the Automation API is its JSON.
+    """
     if not body:
         return None
+    if body[:1] in ("{", b"{"):
+        return "JSON", json.dumps(json.loads(body), sort_keys=True), (), ()
     root = ET.fromstring(body)
     element = next(e for e in root if e.tag.endswith("}Body"))
     return _tree(element[0])
@@ -61,7 +79,7 @@ def cassette(name: str, mode: str = "none", *, folder: Path = CASSETTES, known: 
         decode_compressed_response=True,
         before_record_request=scrubber.request,
         before_record_response=scrubber.response,
-        match_on=("method", "path", "call"),
+        match_on=("method", "path", "query", "call"),
     )
     recorder.register_matcher("call", same_call)
     return recorder.use_cassette(f"{name}.yaml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from recorded import leaks
 from recorded.cases import CASES, PROFILE, Case, login, train_01, vgpu_pvrdma
@@ -75,6 +77,19 @@ def test_login_and_version(replay):
     }
     assert found["checker"].startswith("VirtualMachineCompatibilityChecker:")
     assert found["now"].tzinfo is not None
+
+
+def test_tags_are_read_in_a_session_of_their_own(replay):
+    found, calls = replay("tags")
+    assert found.categories == ("Stage", "Team")
+    on = {name: len(objects) for name, objects in found.objects.items()}
+    assert on == {"Stage/frozen": 1, "Team/empty": 0, "Team/ml": 4}
+    assert {ref.partition(":")[0] for ref in found.objects["Team/ml"]} == {"HostSystem", "VirtualMachine"}
+    asked = [json.loads(call[1]) for call in calls if call and call[0] == "JSON"]
+    assert [sorted(each) for each in asked] == [["category_id"], ["category_id"], ["tag_ids"]]
+    text = (CASSETTES / "tags.yaml").read_text("utf-8")
+    assert text.index("/api/session") < text.index("/api/cis/tagging") < text.rindex("method: DELETE")
+    assert "/api/cis/tagging/tag-association?action=list-attached-objects-on-tags" in text
 
 
 def test_a_wrong_password_is_tried_once(replay, elsewhere):

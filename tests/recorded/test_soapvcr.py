@@ -208,6 +208,7 @@ BY_PATTERN = {
     "user name": LOGIN.format(user="u", password="REDACTED"),
     "user name in a text": "<m>no such user: svc-gpu@corp.local</m>",
     "session key": "<key>52d5f3c6</key><userName>USER</userName>",
+    "session of the Automation API": '"c0ffee00c0ffee00c0ffee00c0ffee00"',
     "session in a reference": "<x>session[5dd96922]-3</x>",
     "SOAP header": "<soapenv:Header><operationID>1</operationID></soapenv:Header>",
     "token": "<saml2:Assertion>1</saml2:Assertion>",

@@ -94,7 +94,7 @@ class TestOnTheLab:
         assert (code, set(found)) == (1, {("esx-odd.lab.local", "fail")})
         assert "NVIDIA host driver" in found["esx-odd.lab.local", "fail"]
         farm = lab.get("/lab/farm")
-        assert (farm["logins"], farm["sessions"]) == (1, 0), "one login, and a logout"
+        assert (farm["logins"], farm["sessions"]) == (2, 0), "a login, one for the tags, and two logouts"
         assert sum(h["ssh"]["login_attempts"] for h in farm["hosts"]) == 0
         assert lab.get("/lab/ledger")["entries"] == []
 

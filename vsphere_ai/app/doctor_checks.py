@@ -73,6 +73,7 @@ def examine(session: Session) -> Iterator[Check]:
     yield Check("vCenter", "ok", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
+    yield tags(session)
     checks, estate = evaluate(read(session), lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
     yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
@@ -243,6 +244,26 @@ def clock(now: Callable[[], datetime]) -> Check:
     if size <= SKEW_WARN:
         return Check("clock", "ok", words)
     return Check("clock", "fail" if size > SKEW_FAIL else "warn", words, "let NTP set both clocks")
+
+
+def tags(session: Session) -> Check:
+    """Read the categories of vSphere tags, which are elsewhere than all else; none fails where groups need them."""
+    inventory = session.inventory
+    groups = [*inventory.hosts.values(), *inventory.vms.values()]
+    needed = [f"'{group.name}'" for group in groups if "tag=" in group.selector.text]
+    lacking: Health = "fail" if needed else "warn"
+    of = f"group {', '.join(needed)} of the inventory" if needed else "a selector"
+    try:
+        count = session.vcenter.tag_categories()
+    except VsphereAiError as error:
+        return Check("tags", lacking, f"{error.message}; {of} by tag has an error", error.remedy)
+    if count:
+        return Check("tags", "ok", f"vSphere tags can be read, of {count} {'category' if count == 1 else 'categories'}")
+    words = "the account sees no category of vSphere tags"
+    if not needed:
+        return Check("tags", "ok", words)
+    remedy = "make the tags, or give the account a global permission with System.Read"
+    return Check("tags", "fail", f"{words}, and {of} names some", remedy)
 
 
 # -- hosts and clusters
