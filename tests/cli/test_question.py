@@ -66,6 +66,15 @@ def test_the_lab_is_called_so_and_a_hostile_name_is_harmless(monkeypatch, capsys
     assert 'LAB vCenter "a\\u001b[2J" (vc.example.com)' in words
 
 
+def test_right_above_the_question_are_user_and_inventory_whatever_scrolled_away(monkeypatch, capsys):
+    _, words = asked(monkeypatch, capsys, BOTH, "3", "2")
+    place, inventory, question, *_ = words.strip().splitlines()
+    assert place == "vCenter prod (vc.example.com) as ops@vsphere.local"
+    assert inventory == "inventory vsphere-ai.yaml (found in this folder)"
+    assert question.startswith("Carry this out on vCenter prod (vc.example.com)?")
+    assert words.count("as ops@vsphere.local") == 1
+
+
 def test_the_header_names_vcenter_user_and_inventory():
     first, second = wrapped(world_lines(replace(WORLD, lab=True)), 100)
     assert first == "LAB  vCenter prod (vc.example.com) as ops@vsphere.local"

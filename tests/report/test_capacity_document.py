@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.verdict import NoFit, Undecided
+from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.slot import GpuSlot, Running
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.report.capacity_document import gpu_document, verdict_document
-from vsphere_ai.report.capacity_text import _verdict_lines
+from vsphere_ai.report.capacity_text import _verdict_lines, capacity_text
 
 A100 = board_of_device(0x20F1)
 
@@ -55,6 +55,46 @@ def test_the_names_a_host_lists_are_the_ones_with_room():
     assert gpu_document(GpuUse(slot))["room"] == {"grid_a100-3-20c": 2, "grid_a100-1-5c": 7}
 
 
+def shown(hosts, first=()):
+    """A host with a VM on its first GPU, which may be of another profile; and hosts without GPUs."""
+
+    def one(n):
+        running = (Running(f"vm-{n}", first[0] if n == 1 and first else "grid_a100-20c"),)
+        return (used(GpuSlot(f"esx{n:02}", pci(0), A100, "time_sliced", running), {f"vm-{n}": f"train-{n:03}"}),)
+
+    return {f"esx{n:02}": one(n) for n in range(1, hosts + 1)} | {f"cpu{n}": () for n in range(4)}
+
+
+def test_many_hosts_that_are_alike_are_shown_once_and_with_full_each():
+    text = capacity_text(shown(32), None)
+    assert "32 hosts alike: esx[01:32]. The first (--full has all):" in text
+    assert (text.count("0000:"), len(text.splitlines())) == (1, 8)
+    assert "No GPU that gives vGPUs: cpu[0:3]" in text
+    full = capacity_text(shown(32), None, full=True)
+    assert full.count("0000:") == 32
+    assert all(f"train-{n:03}" in full for n in range(1, 33))
+    assert capacity_text(shown(3), None).count("0000:") == 3, "a few are shown each"
+
+
+def test_a_host_that_is_not_like_the_others_is_shown_by_itself():
+    text = capacity_text(shown(32, ("grid_a100-40c",)), None)
+    assert "esx01  1 GPU, 1 VM" in text
+    assert "train-001" in text
+    assert "31 hosts alike: esx[02:32]" in text
+
+
+def test_places_and_reasons_of_many_vms_are_not_listed_one_by_one():
+    targets = {f"vm-{n}": Target("vm", f"train-{n:03}", f"vm-{n}") for n in range(256)}
+    problems = tuple(Problem(t, "vgpu.capacity", f"{t.name} finds no room", "take less") for t in targets.values())
+    fit = Fit({ref: ("esx1", ()) for ref in targets})
+    homes = dict.fromkeys(targets, "esx1")
+    text = capacity_text({}, Verdict(fit, True, targets, homes))
+    assert (text.count(" on esx1"), "and 250 more" in text) == (6, True)
+    assert capacity_text({}, Verdict(fit, True, targets, homes), full=True).count(" on esx1") == 256
+    away = capacity_text({}, Verdict(fit, False, targets, homes, problems=problems))
+    assert "train-[000:255]; for example train-000: train-000 finds no room" in " ".join(away.split())
+
+
 @pytest.mark.parametrize(
     ("answer", "decided", "exact", "headline"),
     [
@@ -69,4 +109,4 @@ def test_a_refusal_names_who_is_left_over_and_whether_it_is_decided(answer, deci
     assert (found["fits"], found["decided"], found["exact"]) == (False, decided, exact)
     assert found["left_over"] == ["train-01"]
     assert verdict.refused
-    assert next(_verdict_lines(verdict)) == headline
+    assert next(_verdict_lines(verdict, full=False)) == headline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, variable_estate_options
+from vsphere_ai.cli.options import FILE, format_option, full_option, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     help="All VMs must still fit after the loss of any so many hosts (default: the playbook's).",
 )
 @format_option()
-def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: EstateRequest) -> int:
+@full_option
+def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: EstateRequest, *, full: bool) -> int:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.
 
     With PLAYBOOK, show whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
@@ -39,5 +40,5 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: E
         verdict = {"verdict": verdict_document(result.verdict)} if result.verdict else {}
         click.echo(json_text(vcenter=result.about, hosts=host_documents(result.hosts), **verdict))
     else:
-        click.echo(capacity_text(result.hosts, result.verdict))
+        click.echo(capacity_text(result.hosts, result.verdict, full=full))
     return result.exit_code

@@ -96,11 +96,15 @@ class RunOutput:
 
     def confirm(self, proposal: Proposal) -> bool:
         """Ask whether a plan is to be carried out; a number is asked for where VMs go, or several hosts reboot."""
-        from vsphere_ai.report.world_text import world_words
+        from vsphere_ai.report.folding import wrapped
+        from vsphere_ai.report.world_text import world_lines, world_words
 
+        world = proposal.around.world
         if sys.stdin.isatty():
             click.echo("", err=self._form == "json")
-        where = f" on {world_words(proposal.around.world)}"
+            for line in wrapped(world_lines(world), width()):  # the header may have scrolled away
+                click.echo(line, err=True)
+        where = f" on {world_words(world)}"
         asked = [
             (f"Carry this out{where}? Only the number of {things} is accepted", number, f"--{option} {number}")
             for number, things, option in (

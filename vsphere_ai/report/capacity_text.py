@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from vsphere_ai.capacity.host import Given
 from vsphere_ai.capacity.verdict import Fit, Undecided
@@ -11,34 +12,55 @@ from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
 from vsphere_ai.gpu.running import RunningVgpu
 from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.model.name_ranges import fold
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.report.capacity_document import left_over, room_by_profile
+from vsphere_ai.report.folding import FEW, alike, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
 
 WIDTH = 80
 ROOM = ("capacity.", "vgpu.")
+MOST_PLACES = 16
+"""VMs up to which each is shown where it goes."""
 _ASSUMED = "where running VMs stand could not be read, and is assumed"
 
 
-def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None) -> str:
-    """Return what is on each GPU of hosts, and whether the VMs fit. Lines of at most 80 columns."""
-    return "\n".join(safe(line) for line in _lines(hosts, verdict))
+def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None, *, full: bool = False) -> str:
+    """Return what is on each GPU of hosts, and whether the VMs fit. Lines of at most 80 columns.
+
+    Of more than a few hosts that are alike but for the names of their VMs, one is shown; with `full` each.
+    """
+    return "\n".join(safe(line) for line in _lines(hosts, verdict, full=full))
 
 
-def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None) -> Iterator[str]:
-    for host, gpus in hosts.items():
-        if gpus:
-            vms = {used.vm for gpu in gpus for used in gpu.running}
-            yield f"{host}  {counted(len(gpus), 'GPU')}, {counted(len(vms), 'VM')}"
-            for gpu in gpus:
-                yield from _gpu_lines(gpu)
-            yield ""
+def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None, *, full: bool) -> Iterator[str]:
+    for same in grouped((_kind(gpus), host) for host, gpus in hosts.items() if gpus).values():
+        if len(same) > FEW and not full:
+            yield from _wrapped(f"{len(same)} hosts alike: ", [f"{', '.join(fold(same))}. The first (--full has all):"])
+            same = same[:1]
+        for host in same:
+            yield from _host_lines(host, hosts[host])
     without = [host for host, gpus in hosts.items() if not gpus]
     if without:
-        yield from _wrapped("No GPU that gives vGPUs: ", without)
+        yield from _wrapped("No GPU that gives vGPUs: ", fold(without))
+        yield "  what it takes: vsphere-ai explain graphics"
     if verdict is not None:
-        yield from _verdict_lines(verdict)
+        yield from _verdict_lines(verdict, full=full)
+
+
+def _kind(gpus: Iterable[GpuUse]) -> tuple[str, ...]:
+    """Return what is shown of the GPUs of a host but for the names of its VMs."""
+    unnamed = (replace(gpu, running=tuple(replace(used, vm="") for used in gpu.running)) for gpu in gpus)
+    return tuple(line for gpu in unnamed for line in _gpu_lines(gpu))
+
+
+def _host_lines(host: str, gpus: Sequence[GpuUse]) -> Iterator[str]:
+    vms = {used.vm for gpu in gpus for used in gpu.running}
+    yield f"{host}  {counted(len(gpus), 'GPU')}, {counted(len(vms), 'VM')}"
+    for gpu in gpus:
+        yield from _gpu_lines(gpu)
+    yield ""
 
 
 def _gpu_lines(gpu: GpuUse) -> Iterator[str]:
@@ -86,25 +108,29 @@ def _slice_lines(slot: GpuSlot, found: Fragmentation) -> Iterator[str]:
         yield f"            {_ASSUMED}"
 
 
-def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+def _verdict_lines(verdict: Verdict, *, full: bool) -> Iterator[str]:
     answer = verdict.answer
     sure = "exact" if answer.exact else "not certain"
     spare = f" after the loss of any {counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
     if not isinstance(answer, Fit):
         yield f"NOT DECIDED{spare}" if isinstance(answer, Undecided) else f"DOES NOT FIT{spare} ({sure})"
         yield from _wrapped("  ", [answer.explanation])
-        yield from _wrapped("  left over: ", left_over(verdict, answer.vms))
+        yield from _wrapped("  left over: ", fold(left_over(verdict, answer.vms)))
         room = [f"{count or 'no'} more {name}" for name, count in answer.room.items()]
         yield from _wrapped("  room now:  ", room)
         return
     if not verdict.fits:
         yield f"DOES NOT FIT{spare} where the VMs are ({sure})"
-        yield from _problem_lines(verdict, ROOM)
+        yield from _problem_lines(verdict, ROOM, full=full)
         return
     yield f"FITS{spare} ({sure})"
     yield "  Power on in this order:" if answer.assignment else "  No VM has to power on."
-    for ref, (host, places) in answer.assignment.items():
-        yield from _place_lines(verdict.targets[ref].name, host, verdict.homes[ref], places)
+    places = list(answer.assignment.items())
+    more = 0 if full or len(places) <= MOST_PLACES else len(places) - FEW
+    for ref, (host, given) in places[: len(places) - more]:
+        yield from _place_lines(verdict.targets[ref].name, host, verdict.homes[ref], given)
+    if more:
+        yield f"  and {more} more (--full has all)"
     for warning in answer.warnings:
         yield from _wrapped("  ! ", [warning])
     others = sorted({p.rule for p in verdict.problems})
@@ -112,11 +138,16 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield from _wrapped("  ! ", [f"vsphere-ai plan refuses this playbook: {', '.join(others)}"])
 
 
-def _problem_lines(verdict: Verdict, rules: tuple[str, ...]) -> Iterator[str]:
-    for problem in verdict.problems:
-        if problem.rule.startswith(rules):
-            yield from _wrapped("  ! ", [f"{problem.target.name}: {problem.message}  [{problem.rule}]"])
-            yield from _wrapped("    ", [problem.help])
+def _problem_lines(verdict: Verdict, rules: tuple[str, ...], *, full: bool) -> Iterator[str]:
+    found = alike(
+        (((p.rule, p.message, p.help), p.target) for p in verdict.problems if p.rule.startswith(rules)),
+        lambda value, target: (value[0], shape(value[1], target), shape(value[2], target)),
+        full=full,
+    )
+    for each in found:
+        rule, message, help_ = each.value
+        yield from _wrapped("  ! ", [f"{names(each.targets)}{of_sample(each)}: {message}  [{rule}]"])
+        yield from _wrapped("    ", [help_])
 
 
 def _place_lines(vm: str, host: str, home: str, places: Iterable[Given]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted
@@ -25,7 +26,6 @@ from vsphere_ai.sets.outputs import OutputValue
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 BLANK: Line = ("", 0)
-UNCERTAIN = "NOT CERTAIN (vsphere-ai check shows the evidence)"
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
         yield from _section(title, target_lines(items, plan.impact, full=full))
     if nothing:
         yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} as wanted.", 0
-        yield from _section(UNCERTAIN, _warnings(plan, full))
+        yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
         yield from _section("OUTPUTS", _outputs(outputs, full))
         return
     yield from _section("VCENTER'S OWN CHECKS", _answers(plan, full))
     yield from _section("SSH", _logins(plan))
-    yield from _section(UNCERTAIN, _warnings(plan, full))
+    yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
     yield from _section("PROBLEMS", _problems(plan, full))
     if not plan.problems:
         yield from _section("ORDER", order_lines(plan.steps, full=full))
@@ -95,6 +95,12 @@ def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
     found = list(lines)
     if found:
         yield from ((title, 4), *found, BLANK)
+
+
+def _uncertain(playbook: str) -> str:
+    """Return the title of what is not certain, with the command that shows why; ``before X`` is no playbook to name."""
+    named = f" {shell_word(playbook)}" if playbook and " " not in playbook else ""
+    return f"NOT CERTAIN (vsphere-ai check{named} shows the evidence)"
 
 
 def _answers(plan: Plan, full: bool) -> Iterator[Line]:
