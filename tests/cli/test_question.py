@@ -52,7 +52,15 @@ def test_one_host_takes_a_yes(monkeypatch, capsys, answer, agreed):
 def test_several_hosts_take_their_number(monkeypatch, capsys, answer, agreed):
     found, words = asked(monkeypatch, capsys, TWO, answer)
     assert found is agreed
-    assert "Carry this out on vCenter prod (vc.example.com)? Only the number of hosts that reboot is accepted" in words
+    question = "Carry this out on vCenter prod (vc.example.com)? Only the number of hosts that reboot is accepted"
+    assert question in " ".join(words.split())
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_line_of_the_question_is_wider_than_the_terminal(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, words = asked(monkeypatch, capsys, TWO, "2")
+    assert max(len(line) for line in words.splitlines() if not line.startswith("inventory ")) <= columns
 
 
 @pytest.mark.parametrize(("answers", "agreed"), [(("3", "2"), True), (("3", "3"), False), (("2",), False)])

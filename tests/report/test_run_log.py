@@ -39,7 +39,8 @@ def carried_out(plan, *, parallel=8, fails=lambda planned: "", took=1.0):
             if not set(planned.after) - set(planned.behind) <= ok:
                 waiting.remove(planned)
                 ended.add(planned.id)
-                yield now, Event("skipped", planned, "something before it failed")
+                first = next(s.step for s in plan.steps if s.id in planned.after and s.id not in ok)
+                yield now, Event("skipped", planned, f"{first.target.name}: {first.summary}")
             elif len(running) < parallel:
                 waiting.remove(planned)
                 running.append(planned)
@@ -112,6 +113,41 @@ def test_the_first_failure_is_said_at_once_and_others_alike_once():
     failed = [line for line in said if "FAILED" in line]
     assert 2 <= len(failed) <= 5
     assert {train(n).name for n in range(1, 41)} <= set(names_in("\n".join(failed)))
+
+
+def test_what_fails_on_many_ragged_vms_for_one_reason_is_few_lines():
+    """Every third of 256 VMs: their names are no ranges. Failures, what is skipped, and what is put back."""
+    targets = [train(n) for n in range(1, 257)]
+    old = [guest(t, esx(1), runtime__powerState="poweredOn", config__version="vmx-17") for t in targets]
+    plan = made(estate(host(esx(1)), *old), {t: wants(VmHardware(version=19)) for t in targets})
+    bad = {t.name for t in targets[::3]}
+
+    def fails(planned):
+        return f"UpgradeVM_Task on {planned.step.target.name}: InvalidState" * (
+            planned.step.target.name in bad and planned.step.summary.startswith("upgrade")
+        )
+
+    events = [*carried_out(plan, parallel=64, fails=fails, took=0.2)]
+    events += [(events[-1][0], Event("reverted", text=f"power on {name}")) for name in sorted(bad)]
+    lines = log_of(plan, events, step_times(plan.steps, {}, 0, 64))
+    assert len(lines) <= 40, "\n".join(lines)
+    assert max(map(len, lines)) <= 250
+    (reverted,) = [line for line in lines if line.startswith("reverted")]
+    assert reverted == "reverted: power on train-0001, and 85 more like that"
+    skipped = [
+        line for line in lines if " skipped, as this was not done: upgrade" in line or "not done: read back" in line
+    ]
+    assert sum(int(n) for line in skipped for n in re.findall(r"(\d+) steps skipped", line)) == 2 * 86
+    outcomes = {e.planned.id: e for _, e in events if e.planned and e.what in ("done", "failed", "skipped")}
+    ended = tuple(Outcome(p, outcomes[p.id].what, 1.0, _error(outcomes[p.id])) for p in plan.steps)
+    end = run_text(Run(plan, ended, 1.0, put_back=tuple(f"power on {name}" for name in sorted(bad))), 80)
+    assert len(end.splitlines()) <= 30, end
+    assert bad <= set(names_in(" ".join(end.split()))), "the end names each that failed"
+    assert "PUT BACK\n  power on train-0001, and 85 more like that" in end
+
+
+def _error(event):
+    return StepFailed(event.text, "look at it") if event.what == "failed" else None
 
 
 def test_a_sign_of_life_only_where_nothing_else_was_said():

@@ -68,7 +68,9 @@ def test_an_unknown_outcome_is_called_so():
 
 
 def test_a_stopped_run_says_how_to_go_on():
-    assert "run the same command again" in run_text(run("done", "done", "done", "done", signal=2))
+    assert "stopped by the operator" in run_text(run("done", "done", "done", "done", signal=2))
+    stopped = run_text(run("done", "done", "skipped", "skipped", signal=2))
+    assert "2 steps were not started\n" in stopped, "nothing failed: there is no 'because of that'"
     assert "stopped" not in run_text(GOOD)
 
 

@@ -114,10 +114,10 @@ class RunOutput:
             if number
         ]
         if not asked:
-            question = safe(f"Carry this out{where}? Only 'yes' is accepted")
-            return agreed(question, yes=False, instead="give --yes, or apply a saved plan")
+            question = f"Carry this out{where}? Only 'yes' is accepted"
+            return agreed(_fitting(question), yes=False, instead="give --yes, or apply a saved plan")
         instead = " ".join(("give --yes", *(option for *_, option in asked)))
-        return all(agreed(safe(q), yes=False, instead=instead, wanted=str(number)) for q, number, _ in asked)
+        return all(agreed(_fitting(q), yes=False, instead=instead, wanted=str(number)) for q, number, _ in asked)
 
     def exit_code(self, result: RunResult) -> int:
         """Return the exit code of the process: another one than the run's when the output could not be written."""
@@ -217,3 +217,10 @@ class RunOutput:
             streams.say(safe(f"Left out, because it is gone from the inventory: {gone}"), "object.gone")
         if run.exit_code or run.open or run.signal:
             click.echo(f"Continue from what is there: vsphere-ai resume {result.record}", err=True)
+
+
+def _fitting(question: str) -> str:
+    """Return a question in lines that the terminal takes with the answer behind the last one."""
+    from vsphere_ai.report.folding import wrapped
+
+    return "\n".join(wrapped([(question, 2)], width() - len(": 10000")))

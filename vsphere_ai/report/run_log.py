@@ -27,6 +27,8 @@ SHORTEST, LONGEST = 2.0, 30.0
 """Seconds for which a line waits for others that are alike."""
 NAMED = 3
 """Terms of names that a line has; of more, their number."""
+RAGGED = 8
+"""Terms of names at the beginning of a line; of more, the first ones: plan, end and `show RUN` have all."""
 LINES = 200
 """Lines that a run of many targets should take, about."""
 _BAD = ("failed", "unknown")
@@ -53,6 +55,8 @@ class _Held:
     state: str
     named: str = ""
     """The text of the first target, with names in it."""
+    others: int = 0
+    """How many further texts are alike but for names."""
     steps: list[PlannedStep] = field(default_factory=list)
     who: list[Target] = field(default_factory=list)
 
@@ -95,7 +99,9 @@ class RunLog:
     def _lines(self, event: Event, now: float) -> Iterator[str]:
         planned = event.planned
         if planned is None:
-            if event.what != "waiting" or event.rule:
+            if event.what == "reverted":
+                self._revert(event, now)
+            elif event.what != "waiting" or event.rule:
                 yield from self._flush(now, everything=True)
                 yield event_text(event, self._total)
         elif event.what == "start":
@@ -119,7 +125,10 @@ class RunLog:
             ended.began, ended.last = min(ended.began, began), now
             ended.steps.append((planned, event.text))
         elif event.what == "skipped":
-            self._hold_line(("skipped", event.text), planned, f"skipped: {event.text}", now)
+            own = f"{planned.step.target.name}: "
+            why = f", as this was not done: {event.text.removeprefix(own)}" if event.text.startswith(own) else ""
+            text = f"skipped{why or f': {event.text}'}"
+            self._hold_line(("skipped", nameless(text, self._known)), planned, text, now)
         else:
             yield from self._say_ended(unit, now)
             key = self._cause(event, planned)
@@ -137,9 +146,19 @@ class RunLog:
 
     def _hold_line(self, key: tuple[str, ...], planned: PlannedStep, text: str, now: float) -> None:
         held = self._held.setdefault(key, _Held(now, now, now, text, key[0]))
+        held.others += text != held.text
         held.steps.append(planned)
         held.who.append(planned.step.target)
         held.last = now
+
+    def _revert(self, event: Event, now: float) -> None:
+        """Hold what was put back: at the end of a run it is often the same on many targets."""
+        key = "reverted", nameless(event.text, self._known)
+        held = self._held.get(key)
+        if held is None:
+            self._held[key] = _Held(now, now, now, event_text(event, self._total), "reverted")
+        else:
+            held.others += 1
 
     def _say_ended(self, unit: Unit, now: float, *, hold: bool = False) -> Iterator[str]:
         """Yield what has ended on a unit; hold it where others are worked on alike."""
@@ -188,11 +207,14 @@ class RunLog:
                 yield self._line(self._held.pop(name))
 
     def _line(self, held: _Held) -> str:
+        if held.state == "reverted":
+            return f"{held.text}{f', and {held.others} more like that' if held.others else ''}"
         targets = list(dict.fromkeys(held.who))
-        who = f"{names(targets):<18} [{number_ranges(map(number_of, held.steps))}/{self._total}]"
+        who = f"{_first(targets):<18} [{number_ranges(map(number_of, held.steps))}/{self._total}]"
         many = f"{how_many(targets)}: " if len(targets) > 1 else ""
         if held.state == "skipped":
-            return safe(f"{who} {counted(len(held.steps), 'step')} {held.text}")
+            like = " and the like" if held.others else ""
+            return safe(f"{who} {many}{counted(len(held.steps), 'step')} {held.text}{like}")
         if held.state in _BAD:
             like = f"; {how_many(targets)} more like that, the first:" if len(targets) > 1 else ""
             return safe(f"{who}{like} {held.text}")
@@ -209,6 +231,12 @@ class RunLog:
             texts.append(f"{planned.step.target.name} [{number_of(planned)}] {planned.step.summary} {of}")
         more = f"; and {len(oldest) - 2} more" if len(oldest) > 2 else ""
         return safe(f"still working: {'; '.join(texts)}{more} · {self._done} of {self._total} steps done")
+
+
+def _first(targets: Sequence[Target]) -> str:
+    """Return names as ranges; of many that are no ranges, the first ones."""
+    terms = fold(t.name for t in targets)
+    return names(targets) if len(terms) <= RAGGED else f"{', '.join(terms[:NAMED])}, …"
 
 
 def usual_text(times: StepTimes, id: str, elapsed: float) -> str:

@@ -10,7 +10,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.outcome import Event, Outcome, Run, failures
-from vsphere_ai.report.folding import alike, fitted, how_many, nameless, names, of_sample, shape
+from vsphere_ai.report.folding import FEW, alike, fitted, how_many, nameless, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
 
 TARGETS = ("verified", "failed", "unknown", "changed and not read back", "not changed")
@@ -47,13 +47,23 @@ def run_text(run: Run, width: int = 10_000, *, full: bool = False) -> str:
     lines += [safe(line) for line in _failures(run, full=full)]
     if run.unstarted:
         steps = "1 step was" if run.unstarted == 1 else f"{run.unstarted} steps were"
-        lines.append(f"{steps} not started because of that")
+        lines.append(f"{steps} not started{' because of that' if failures(run.outcomes) else ''}")
     if run.interrupted:
-        lines.append("stopped by the operator; run the same command again to continue from what is there")
-    listed = (("PUT BACK", run.put_back), ("EXTERNAL CHANGES", run.external_changes))
-    for title, sentences in (*listed, ("LEFT OPEN", tuple(f"! {line}" for line in run.open))):
-        lines += [title, *(f"  {safe(line)}" for line in sentences)] if sentences else []
+        lines.append("stopped by the operator")
+    known = frozenset(o.planned.step.target.name for o in run.outcomes)
+    for title, sentences in (("PUT BACK", run.put_back), ("EXTERNAL CHANGES", run.external_changes)):
+        lines += [title, *(f"  {safe(line)}" for line in _sentences(sentences, known, full=full))] if sentences else []
+    lines += ["LEFT OPEN", *(f"  ! {safe(line)}" for line in run.open)] if run.open else []  # each by its name
     return fitted("\n".join(lines), width)
+
+
+def _sentences(found: Sequence[str], known: frozenset[str], *, full: bool) -> Iterator[str]:
+    """Yield sentences; of more than a few that differ in names only, the first and how many there are."""
+    for same in grouped((nameless(text, known), text) for text in found).values():
+        if full or len(same) <= FEW:
+            yield from same
+        else:
+            yield f"{same[0]}, and {len(same) - 1} more like that"
 
 
 def _balance(run: Run) -> Iterator[str]:
