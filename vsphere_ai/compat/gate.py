@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -59,9 +59,10 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
     everything: Kinds = frozenset().union(*wanted.values())
     findings = [*unread(view), *(f for r in _of("vcenter", everything) for f in r.check(None, view))]
-    visits = _host_visits(view, wanted)
+    groups = _groups(view, wanted)
+    visits = _host_visits(groups, wanted)
     by_rule = {(v.host, r.id): tuple(r.check(v.host, view)) for v in visits for r in v.rules}
-    kept = _refusing_hosts(view, wanted, by_rule)
+    kept = _refusing_hosts(groups, by_rule)
     for visit in visits:
         for rule in visit.rules:
             binding = visit.host in kept or (visit.host in wanted and rule.concerns(wanted[visit.host]))
@@ -135,22 +136,32 @@ def _possible_hosts(view: View, vm: Target) -> tuple[Target, ...]:
     return view.candidates(vm.ref) or view.estate.hosts_for(vm.ref)
 
 
-def _host_visits(view: View, wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
-    asked: dict[Target, Kinds] = {t: k for t, k in wanted.items() if t.kind == "host"}
+def _groups(view: View, wanted: Mapping[Target, Kinds]) -> Collection[tuple[Kinds, tuple[Target, ...]]]:
+    """Return the kinds that are wanted of VMs, with the hosts that these can run on; what VMs have in common once."""
+    found: dict[tuple[Kinds, int], tuple[Kinds, tuple[Target, ...]]] = {}
     for vm in (t for t in wanted if t.kind == "vm"):
-        for host in _possible_hosts(view, vm):
-            asked[host] = asked.get(host, frozenset()) | wanted[vm]
+        hosts = _possible_hosts(view, vm)
+        found.setdefault((wanted[vm], id(hosts)), (wanted[vm], hosts))
+    return found.values()
+
+
+def _host_visits(
+    groups: Iterable[tuple[Kinds, tuple[Target, ...]]], wanted: Mapping[Target, Kinds]
+) -> tuple[_Visit, ...]:
+    asked: dict[Target, Kinds] = {t: k for t, k in wanted.items() if t.kind == "host"}
+    for own, hosts in groups:
+        for host in hosts:
+            asked[host] = asked.get(host, frozenset()) | own
     return tuple(_Visit(host, _of("host", asked[host])) for host in sorted(asked))
 
 
 def _refusing_hosts(
-    view: View, wanted: Mapping[Target, Kinds], found: Mapping[tuple[Target, str], tuple[Finding, ...]]
+    groups: Iterable[tuple[Kinds, tuple[Target, ...]]], found: Mapping[tuple[Target, str], tuple[Finding, ...]]
 ) -> frozenset[Target]:
     """Return the hosts whose failures stand, because some VM has no other host without a failure."""
     kept: set[Target] = set()
-    for vm in (t for t in wanted if t.kind == "vm"):
-        hosts = _possible_hosts(view, vm)
-        relevant = _of("host", wanted[vm])
+    for own, hosts in groups:
+        relevant = _of("host", own)
         if not any(all(not f.refuses for r in relevant for f in found[host, r.id]) for host in hosts):
             kept.update(hosts)
     return frozenset(kept)

@@ -161,10 +161,15 @@ class Estate:
 
     def kind_of(self, ref: str) -> TargetKind | None:
         """Return as which kind of target an object is listed; None for any other object."""
-        kind, facts = LISTED.get(_type(ref)), self.objects.get(ref)
-        if facts is None or (kind == "vm" and (facts.get("config.template") or agent_of(facts.properties))):
-            return None
-        return kind
+        if ref not in self._kinds:
+            kind, facts = LISTED.get(_type(ref)), self.objects.get(ref)
+            apart = facts is None or (kind == "vm" and (facts.get("config.template") or agent_of(facts.properties)))
+            self._kinds[ref] = None if apart else kind
+        return self._kinds[ref]
+
+    @cached_property
+    def _kinds(self) -> dict[str, TargetKind | None]:
+        return {}
 
     def is_on(self, vm: str) -> bool:
         """Return whether a VM was powered on when it was read."""

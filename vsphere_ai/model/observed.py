@@ -96,12 +96,12 @@ class Layered(Mapping[K, V]):
         return next((e for e in reversed(entries) if e[0] <= self._size), None) if entries else None
 
     def __getitem__(self, key: K) -> V:
-        laid = self._laid(key)
+        laid = self._laid(key) if key in self._record.entries else None
         return self._below[key] if laid is None else laid[1]
 
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of a key, `default` where there is none."""
-        laid = self._laid(key)
+        laid = self._laid(key) if key in self._record.entries else None
         return self._below.get(key, default) if laid is None else laid[1]
 
     def __contains__(self, key: object) -> bool:

@@ -52,6 +52,11 @@ class State(Settings):
 class Placed:
     """A state of a VM that decides on which hosts the VM can run."""
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether a VM in this state may be unable to run on a host."""
+        return type(self).runs_on is not Placed.runs_on
+
     def runs_on(self, host: Target, view: Any) -> bool:
         """Return whether a VM in this state can run on a host; `view` is the estate as planned so far."""
         return True

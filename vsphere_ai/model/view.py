@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from vsphere_ai.model.observed import Key, Observed, laid_over
 from vsphere_ai.model.state import Placed, State, Target
 
 S = TypeVar("S", bound=State)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,5 +102,29 @@ class View:
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
-        states = [s for kind in self.kinds if isinstance(s := self._state(vm, kind), Placed)]
-        return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))
+        states = [s for s in self._placing(vm) if s.is_bound]
+        hosts = self.estate.hosts_for(vm)
+        return tuple(h for h in hosts if all(s.runs_on(h, self) for s in states)) if states else hosts
+
+    def _placing(self, vm: str) -> Iterator[Placed]:
+        for kind in self.kinds:
+            state = self._state(vm, kind) if self._places.get(kind, True) else None
+            if state is not None and self._places.setdefault(kind, isinstance(state, Placed)):
+                yield state  # type: ignore[misc] # a state of this kind decides, so all do
+
+    @cached_property
+    def _places(self) -> dict[str, bool]:
+        """Kind -> whether its states decide where a VM can run, as far as one was seen."""
+        return {}
+
+    def of_hosts(self, hosts: tuple[Target, ...], find: Callable[[Estate, tuple[Target, ...]], T]) -> T:
+        """Return what is found of hosts in this estate; once for those that many VMs can run on."""
+        known = self._found.get((id(hosts), find))
+        if known is None:  # the hosts are kept, so that no others get their identity
+            known = self._found[id(hosts), find] = (hosts, find(self.estate, hosts))
+        found: T = known[1]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[object, tuple[tuple[Target, ...], Any]]:
+        return {}

@@ -175,6 +175,11 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
         """Return whether adapters that are not listed go."""
         return bool(self.exclusive)
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether there are SR-IOV adapters."""
+        return bool(virtual_functions.demands_of("", self.adapters or ()))
+
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
         wanted = virtual_functions.demands_of("", self.adapters or ())

@@ -180,6 +180,11 @@ class DeviceGroups(AsksMore, GpuDevices):
         strays = stray_members(view.facts(target.ref))
         return f"device_groups left out: {'; '.join(strays)}" if strays else ""
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether there are groups."""
+        return bool(self.groups)
+
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with groups runs where all of them are offered, as far as the host was asked."""
         facts = view.facts(host.ref)

@@ -158,6 +158,11 @@ class PciDevices(GpuDevices):
         """Without a device nothing ties the VM to a host."""
         return {} if self.devices else {"host": None}
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether there are devices, or they tie the VM to a host."""
+        return bool(self.devices) or self.host is not None
+
     def runs_on(self, host: Target, view: View) -> bool:
         """Fixed devices tie the VM to its host, dynamic ones to hosts that pass enough of them through."""
         if self.host is not None and host.name != self.host:

@@ -135,6 +135,11 @@ class Vgpu(GpuDevices):
         host = view.estate.host_of(vm.ref)
         return sum(window.of_vgpu(p, view.facts(host.ref) if host else None) for p in self.vgpus(vm, view))
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether there are profiles."""
+        return bool(self.profiles)
+
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with vGPUs runs where every one of its profiles is offered."""
         return all(offers(host.ref, p, view) for p in self.profiles or ())
