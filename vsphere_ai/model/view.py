@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.observed import Key, Observed, laid_over
@@ -122,9 +122,8 @@ class View:
         known = self._found.get((id(hosts), find))
         if known is None:  # the hosts are kept, so that no others get their identity
             known = self._found[id(hosts), find] = (hosts, find(self.estate, hosts))
-        found: T = known[1]
-        return found
+        return cast(T, known[1])
 
     @cached_property
-    def _found(self) -> dict[object, tuple[tuple[Target, ...], Any]]:
+    def _found(self) -> dict[object, tuple[tuple[Target, ...], object]]:
         return {}
