@@ -21,6 +21,8 @@ CEILINGS = {
     "floors": 9,
 }
 LATER = (
+    "compat.vm_groups",
+    "model.places",
     "connect.part_forms",
     "connect.property_values",
     "connect.value_fits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -10,14 +10,13 @@ from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
 from vsphere_ai.compat.base import Rule, Use
+from vsphere_ai.compat.vm_groups import Kinds, VmGroup, asked_hosts, kept_hosts, vm_groups
 from vsphere_ai.model.facts import MALFORMED, UNTYPED
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import Judged, concerned
-
-Kinds = frozenset[str]
 
 ANSWERS = "vcenter.answers"
 SOURCE = "pyVmomi, supported vSphere releases"
@@ -59,10 +58,10 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
     everything: Kinds = frozenset().union(*wanted.values())
     findings = [*unread(view), *(f for r in _of("vcenter", everything) for f in r.check(None, view))]
-    groups = _groups(view, wanted)
+    groups = vm_groups(view, wanted)
     visits = _host_visits(groups, wanted)
     by_rule = {(v.host, r.id): tuple(r.check(v.host, view)) for v in visits for r in v.rules}
-    kept = _refusing_hosts(groups, by_rule)
+    kept = kept_hosts(groups, lambda h, own: any(f.refuses for r in _of("host", own) for f in by_rule[h, r.id]))
     for visit in visits:
         for rule in visit.rules:
             binding = visit.host in kept or (visit.host in wanted and rule.concerns(wanted[visit.host]))
@@ -131,40 +130,9 @@ def _concerned(view: View, target: Target, names: Kinds) -> Kinds:
     return frozenset().union(*(known.get(name, {name}) for name in names))
 
 
-def _possible_hosts(view: View, vm: Target) -> tuple[Target, ...]:
-    """Return the hosts a VM can run on after this plan, or all hosts of its cluster when it could run on none."""
-    return view.candidates(vm.ref) or view.estate.hosts_for(vm.ref)
-
-
-def _groups(view: View, wanted: Mapping[Target, Kinds]) -> Collection[tuple[Kinds, tuple[Target, ...]]]:
-    """Return the kinds that are wanted of VMs, with the hosts that these can run on; what VMs have in common once."""
-    found: dict[tuple[Kinds, int], tuple[Kinds, tuple[Target, ...]]] = {}
-    for vm in (t for t in wanted if t.kind == "vm"):
-        hosts = _possible_hosts(view, vm)
-        found.setdefault((wanted[vm], id(hosts)), (wanted[vm], hosts))
-    return found.values()
-
-
-def _host_visits(
-    groups: Iterable[tuple[Kinds, tuple[Target, ...]]], wanted: Mapping[Target, Kinds]
-) -> tuple[_Visit, ...]:
-    asked: dict[Target, Kinds] = {t: k for t, k in wanted.items() if t.kind == "host"}
-    for own, hosts in groups:
-        for host in hosts:
-            asked[host] = asked.get(host, frozenset()) | own
+def _host_visits(groups: Iterable[VmGroup], wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
+    asked = asked_hosts(groups, {t: k for t, k in wanted.items() if t.kind == "host"})
     return tuple(_Visit(host, _of("host", asked[host])) for host in sorted(asked))
-
-
-def _refusing_hosts(
-    groups: Iterable[tuple[Kinds, tuple[Target, ...]]], found: Mapping[tuple[Target, str], tuple[Finding, ...]]
-) -> frozenset[Target]:
-    """Return the hosts whose failures stand, because some VM has no other host without a failure."""
-    kept: set[Target] = set()
-    for own, hosts in groups:
-        relevant = _of("host", own)
-        if not any(all(not f.refuses for r in relevant for f in found[host, r.id]) for host in hosts):
-            kept.update(hosts)
-    return frozenset(kept)
 
 
 def _softened(finding: Finding, why: str = "the VMs of this plan have other hosts to run on") -> Finding:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.observed import Key, Observed, laid_over
-from vsphere_ai.model.state import Placed, State, Target
+from vsphere_ai.model.places import Places
+from vsphere_ai.model.state import State, Target
 
 S = TypeVar("S", bound=State)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,28 +102,9 @@ class View:
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
-        states = [s for s in self._placing(vm) if s.is_bound]
-        hosts = self.estate.hosts_for(vm)
-        return tuple(h for h in hosts if all(s.runs_on(h, self) for s in states)) if states else hosts
-
-    def _placing(self, vm: str) -> Iterator[Placed]:
-        for kind in self.kinds:
-            state = self._state(vm, kind) if self._places.get(kind, True) else None
-            if state is not None and self._places.setdefault(kind, isinstance(state, Placed)):
-                yield state  # type: ignore[misc] # a state of this kind decides, so all do
+        return self.places.candidates(vm)
 
     @cached_property
-    def _places(self) -> dict[str, bool]:
-        """Kind -> whether its states decide where a VM can run, as far as one was seen."""
-        return {}
-
-    def of_hosts(self, hosts: tuple[Target, ...], find: Callable[[Estate, tuple[Target, ...]], T]) -> T:
-        """Return what is found of hosts in this estate; once for those that many VMs can run on."""
-        known = self._found.get((id(hosts), find))
-        if known is None:  # the hosts are kept, so that no others get their identity
-            known = self._found[id(hosts), find] = (hosts, find(self.estate, hosts))
-        return cast(T, known[1])
-
-    @cached_property
-    def _found(self) -> dict[object, tuple[tuple[Target, ...], object]]:
-        return {}
+    def places(self) -> Places:
+        """Where VMs can run; found out once for what they have in common."""
+        return Places(self)

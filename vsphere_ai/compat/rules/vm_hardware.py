@@ -76,7 +76,7 @@ def vm_hardware_hosts(case: Case) -> Finding:
     if case.view.estate.get(case.ref) is None:
         raise Unreadable("runtime.host", why_absent(None, "runtime.host"))
     hosts = case.view.candidates(case.ref) or case.view.estate.hosts_for(case.ref)
-    known, hidden = case.view.of_hosts(hosts, hardware_limits)
+    known, hidden = case.view.places.of_hosts(hosts, hardware_limits)
     if not known:
         return case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
     most, name, esxi = known[0]

@@ -1,0 +1,43 @@
+"""Hosts that VMs can run on, and what is found of those hosts: once for what many VMs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Placed, Target
+
+if TYPE_CHECKING:
+    from vsphere_ai.model.view import View
+
+T = TypeVar("T")
+Hosts = tuple[Target, ...]
+
+
+class Places:
+    """Where VMs can run in a view, which does not change."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._deciding: dict[str, bool] = {}
+        self._found: dict[object, tuple[Hosts, object]] = {}
+
+    def candidates(self, vm: str) -> Hosts:
+        """Return the hosts all states of a VM can run on; where none of them decides, those of its cluster as such."""
+        view, hosts = self._view, self._view.estate.hosts_for(vm)
+        states = [s for s in self._placing(vm) if s.is_bound]
+        return tuple(h for h in hosts if all(s.runs_on(h, view) for s in states)) if states else hosts
+
+    def _placing(self, vm: str) -> Iterator[Placed]:
+        for kind in self._view.kinds:
+            state = self._view.state(vm, kind) if self._deciding.get(kind, True) else None
+            if state is not None and self._deciding.setdefault(kind, isinstance(state, Placed)):
+                yield state
+
+    def of_hosts(self, hosts: Hosts, find: Callable[[Estate, Hosts], T]) -> T:
+        """Return what is found of hosts in the estate; once for those that many VMs can run on."""
+        known = self._found.get((id(hosts), find))
+        if known is None:  # the hosts are kept, so that no others get their identity
+            known = self._found[id(hosts), find] = (hosts, find(self._view.estate, hosts))
+        return cast(T, known[1])
