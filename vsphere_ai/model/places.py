@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Placed, Target
-
-if TYPE_CHECKING:
-    from vsphere_ai.model.view import View
 
 T = TypeVar("T")
 Hosts = tuple[Target, ...]
 
 
+class Seen(Protocol):
+    """What is seen of an estate, as a `View` has it."""
+
+    @property
+    def estate(self) -> Estate: ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]: ...
+
+    def state(self, ref: str, kind: str) -> object: ...
+
+
 class Places:
     """Where VMs can run in a view, which does not change."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Seen) -> None:
         self._view = view
         self._deciding: dict[str, bool] = {}
         self._found: dict[object, tuple[Hosts, object]] = {}
@@ -33,7 +42,7 @@ class Places:
         for kind in self._view.kinds:
             state = self._view.state(vm, kind) if self._deciding.get(kind, True) else None
             if state is not None and self._deciding.setdefault(kind, isinstance(state, Placed)):
-                yield state
+                yield cast(Placed, state)
 
     def of_hosts(self, hosts: Hosts, find: Callable[[Estate, Hosts], T]) -> T:
         """Return what is found of hosts in the estate; once for those that many VMs can run on."""
