@@ -16,12 +16,15 @@ class Seen(Protocol):
     """What is seen of an estate, as a `View` has it."""
 
     @property
-    def estate(self) -> Estate: ...
+    def estate(self) -> Estate:
+        """Everything that was read."""
 
     @property
-    def kinds(self) -> tuple[str, ...]: ...
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind, by name."""
 
-    def state(self, ref: str, kind: str) -> object: ...
+    def state(self, ref: str, kind: str) -> object:
+        """Return the state of a kind on an object, None if unknown."""
 
 
 class Places:
