@@ -16,7 +16,7 @@ from vsphere_ai.cli.main import main
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
-from vsphere_ai.runs import journal
+from vsphere_ai.runs import journal_files
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
 ADAPTER = {"port_group": "dvpg-rdma", "protocol": "rocev2"}
@@ -157,8 +157,8 @@ def test_a_run_that_is_not_there(command, name):
 
 def test_a_pattern_is_no_run(command, monkeypatch):
     a_run()
-    assert not journal.is_named("esx01")
-    assert not journal.is_named("2")
+    assert not journal_files.is_named("esx01")
+    assert not journal_files.is_named("2")
     assert command("show", "esx*", "--format", "json")[0] == 64
 
 

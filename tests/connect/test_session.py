@@ -9,6 +9,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.connect.plain import NotExpressible
+from vsphere_ai.connect.session import watch_logins
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
 
@@ -234,3 +235,45 @@ def test_a_service_a_server_does_not_have_is_none(vcenter):
     assert vcenter.service("viewManager") == "ViewManager:vm"
     assert vcenter.service("about") is None
     assert vcenter.service("no such thing") is None
+
+
+class Watch:
+    """Keeps what it is told of logins; refuses from the moment that it is fenced."""
+
+    def __init__(self):
+        self.told, self.fenced_at = [], None
+
+    def __call__(self, key):
+        self.told.append(key)
+        if self.fenced_at is not None and len(self.told) >= self.fenced_at:
+            raise Denied("another worker has this run", "look at the fleet", rule="fleet.fenced")
+
+
+@pytest.fixture
+def watch():
+    seen = Watch()
+    token = watch_logins.set(seen)
+    yield seen
+    watch_logins.reset(token)
+
+
+def test_each_login_is_asked_for_and_its_key_is_told(fake, authority, limits, watch):
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
+        assert [bool(key) for key in watch.told] == [False, True]
+        fake.script["CurrentTime"] = Sometimes(fault("NotAuthenticated"), TIME)
+        vcenter.now()
+    assert [bool(key) for key in watch.told] == [False, True] * 2
+
+
+@pytest.mark.parametrize(("fenced_at", "logins"), [(3, 1), (4, 2)])
+def test_a_session_that_may_not_be_renewed_sends_nothing_more(fake, authority, limits, watch, fenced_at, logins):
+    """Fenced before the new login, or while it is under way: the change is not sent again, and no login is left."""
+    watch.fenced_at = fenced_at
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
+        fake.script["StartService"] = lambda _: fault("NotAuthenticated")
+        for _ in range(2):
+            with refused(Denied, "fleet.fenced"):
+                vcenter.call(*START)
+        assert fake.count("StartService") == 2
+        assert fake.count("Login") == logins
+        assert fake.count("Logout") == logins - 1

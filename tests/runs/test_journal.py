@@ -177,7 +177,7 @@ def test_what_is_written_is_read_by_the_same_model(tmp_path, monkeypatch):
         True,
         ("train-01 is powered off",),
     )
-    assert (run.format, run.exit_code, run.closed) == (journal.FORMAT, None, None)
+    assert (run.format, run.exit_code, run.closed) == (journal.tables.FORMAT, None, None)
     with pytest.raises(ValidationError):
         record.update(no_such_fact=1)
 

@@ -11,7 +11,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require
 from vsphere_ai.model.printed import COMMANDS, Printed, printed
 from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
-from vsphere_ai.runs.journal import is_named
+from vsphere_ai.runs.journal_files import is_named
 
 if TYPE_CHECKING:
     from vsphere_ai.health.certificate import Certificate

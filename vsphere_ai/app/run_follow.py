@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.runs import journal, process_id
+from vsphere_ai.runs.journal_files import stamps
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,13 @@ class RunFollower:
     """Finds the runs that have changed since it was asked last; asking costs little where none has."""
 
     def __init__(self) -> None:
-        self._seen = journal.stamps()
+        self._seen = stamps()
         self._alive: dict[str, tuple[int, str]] = {}
         self._known = {run: self._look(run) for run in self._seen}
 
     def changes(self) -> list[RunProgress]:
         """Return the runs whose journals were written since, or whose process is gone, by name."""
-        now = journal.stamps()
+        now = stamps()
         changed = {run for run, stamp in now.items() if self._seen.get(run) != stamp}
         changed |= {run for run, of in self._alive.items() if not process_id.runs(*of, own=True)}
         self._seen = now

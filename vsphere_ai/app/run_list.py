@@ -11,15 +11,16 @@ from vsphere_ai.errors import Locked, Storage
 from vsphere_ai.runs import history, journal
 from vsphere_ai.runs.history import Seen
 from vsphere_ai.runs.journal import Journal
+from vsphere_ai.runs.journal_files import is_named, stamps
 from vsphere_ai.runs.locks import forget_run, hold_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 is_alive = journal.is_alive
-is_recorded = journal.is_named
+is_recorded = is_named
 open_record = journal.open_run
-run_stamps = journal.stamps
+run_stamps = stamps
 
 
 @dataclass(frozen=True)

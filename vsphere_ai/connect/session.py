@@ -39,6 +39,11 @@ SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
 """The part of the run that this thread works on: its requests name it."""
+watch_logins: ContextVar[Callable[[str], None]] = ContextVar("watch_logins", default=lambda _key: None)
+"""Asked before each login of sessions that this thread begins, with ""; told the key of the login session after it.
+
+What it raises ends the session: so one that was ended, because another worker goes on with a run, is not renewed.
+"""
 
 
 _NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionManager")
@@ -162,7 +167,8 @@ class Session:
         self._generation = self._failures = 0
         self._closed = False
         self._relogins: deque[float] = deque()
-        self._refused: Denied | None = None
+        self._refused: VsphereAiError | None = None
+        self._watch_logins = watch_logins.get()
         self._active = time.monotonic()
         self.trust = context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
@@ -329,6 +335,11 @@ class Session:
     def _login(self) -> None:
         manager = self.content.sessionManager
         try:
+            self._watch_logins("")
+        except VsphereAiError as error:
+            self._refused = error
+            raise
+        try:
             session = self.invoke(manager, "Login", self.endpoint.username, self.endpoint.password)
         except vim.fault.InvalidLogin:
             self._refused = Denied(
@@ -340,5 +351,12 @@ class Session:
         except vmodl.MethodFault as fault:
             text = f"{self.endpoint} refuses the login of {self.endpoint.username}: {type_of(fields_of(fault))}"
             raise Denied(text, "log in with the vSphere Client to see why") from fault
+        try:
+            self._watch_logins(str(session.key))
+        except VsphereAiError as error:
+            self._refused = error
+            with contextlib.suppress(Lost, vmodl.MethodFault):
+                self.invoke(manager, "Logout")
+            raise
         self.key = str(session.key)
         self._generation += 1

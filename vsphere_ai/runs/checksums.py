@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vsphere_ai.runs.group_commit import Writer
 
 TABLE = "create table checksum (what text primary key, sum text not null) strict"
-_STORE = "insert or replace into checksum values (?, ?)"
+STORE = "insert or replace into checksum values (?, ?)"
 
 
-def checksum_values(db: sqlite3.Connection, rows: Iterable[tuple[str, str]]) -> None:
+def checksum_values(db: Writer, rows: Iterable[tuple[str, str]]) -> None:
     """Store checksums of values of a run, given as (key, text)."""
-    db.executemany(_STORE, [_of_value(*row) for row in rows])
+    db.executemany(STORE, [_of_value(*row) for row in rows])
 
 
-def checksum_pending(db: sqlite3.Connection, pending: Sequence[str]) -> None:
+def checksum_pending(db: Writer, pending: Sequence[str]) -> None:
     """Store the checksum of a pending action, given as kind, kind of target, name, reference, detail."""
-    db.execute(_STORE, _of_pending(pending))
+    db.execute(STORE, _of_pending(pending))
 
 
 def hold(db: sqlite3.Connection) -> bool:

@@ -6,8 +6,24 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-Work = Callable[[sqlite3.Connection], object]
+from vsphere_ai.runs.replica import Change, Recorder
+
+Row = Sequence[str | int | None]
+
+
+class Writer(Protocol):
+    """What statements are carried out on: a database, or what also keeps them."""
+
+    def execute(self, sql: str, row: Row = ..., /) -> object:
+        """Carry out a statement."""
+
+    def executemany(self, sql: str, rows: Sequence[Row], /) -> object:
+        """Carry out a statement for each row."""
+
+
+Work = Callable[[Writer], object]
 """Executes statements of one write; it may be run again, after what it did was rolled back."""
 
 
@@ -32,8 +48,10 @@ class GroupCommit:
     that fails is rolled back, and each of its writes is tried alone, so that only what cannot be written fails.
     """
 
-    def __init__(self, db: sqlite3.Connection, lock: threading.RLock) -> None:
-        self._db, self._lock = db, lock
+    def __init__(
+        self, db: sqlite3.Connection, lock: threading.RLock, publish: Callable[[Sequence[Change]], None] | None = None
+    ) -> None:
+        self._db, self._lock, self._publish = db, lock, publish
         self._queue = threading.Lock()
         self._waiting: list[_Write] = []
         self._led = False
@@ -81,15 +99,28 @@ class GroupCommit:
                 each.turn.release()
 
     def _commit(self, group: Sequence[_Write]) -> None:
+        kept = Recorder(self._db)
         try:
             with self._lock, self._db:  # one transaction, committed at the end
                 for each in group:
-                    each.work(self._db)
+                    each.work(kept)
         except Exception as error:
             if len(group) > 1:
                 for each in group:
                     self._commit([each])
                 return
             group[0].error = error
+        else:
+            self._send(group, kept.changes)
         for each in group:
             each.settled = True
+
+    def _send(self, group: Sequence[_Write], changes: Sequence[Change]) -> None:
+        """Publish what is on this disk: where that fails, none of the group has been written."""
+        if self._publish is None:
+            return
+        try:
+            self._publish(changes)
+        except Exception as error:
+            for each in group:
+                each.error = error

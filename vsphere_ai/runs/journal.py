@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import socket
 import sqlite3
@@ -33,14 +32,12 @@ from vsphere_ai.model.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import PendingKind, Step, what
 from vsphere_ai.model.suggestion import did_you_mean
-from vsphere_ai.runs import checksums, process_id
-from vsphere_ai.runs.group_commit import GroupCommit, Work
-from vsphere_ai.runs.journal_schema import ADD, BEGIN, END, FORMAT, REBOOTED, SCHEMA, instead_of, is_time, stored
+from vsphere_ai.runs import checksums, process_id, replica
+from vsphere_ai.runs import journal_schema as tables
+from vsphere_ai.runs.group_commit import GroupCommit, Work, Writer
+from vsphere_ai.runs.journal_schema import instead_of, is_time, stored
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
-
-NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
 
 DRAFT_LASTS = 3600.0
 """Seconds after which the draft of a journal, a matter of milliseconds, is of a process that was killed."""
@@ -53,7 +50,9 @@ class Journal:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._db, self._lock = path, connection, threading.RLock()
-        self._commits = GroupCommit(connection, self._lock)
+        self._publisher = replica.publisher_of(path.name.removesuffix(".db"))  # a draft is published when it is whole
+        add = self._publisher.add if self._publisher else None
+        self._commits = GroupCommit(connection, self._lock, add)
         self.attempt = 1
 
     @property
@@ -66,6 +65,11 @@ class Journal:
         with self._lock:
             self._db.close()
 
+    def publish(self) -> None:
+        """Hand the whole journal to who takes it elsewhere, if anyone does. Raises `Storage`."""
+        if self._publisher is not None:
+            self._publisher.begin(replica.content_of(self.path))
+
     # -- writing
 
     def update(self, **values: object) -> None:
@@ -76,8 +80,8 @@ class Journal:
         values = model.model_dump(mode="json", include=keys)
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
 
-        def store(db: sqlite3.Connection) -> None:
-            db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
+        def store(db: Writer) -> None:
+            db.executemany(tables.SET, rows)
             checksums.checksum_values(db, rows)
 
         self._commit(store)
@@ -87,8 +91,8 @@ class Journal:
         target, kinds = step.target, " ".join(step.kinds)
         row = (self.attempt, id, target.name, target.ref, step.summary, what(step), kinds, now())
 
-        def note(db: sqlite3.Connection) -> None:
-            db.execute(BEGIN, row)
+        def note(db: Writer) -> None:
+            db.execute(tables.BEGIN, row)
             for pending in opens:
                 self._add(db, pending)
 
@@ -98,8 +102,8 @@ class Journal:
         """Note how a step ended, and what it closes."""
         row = (state, now(), clean(error), self.attempt, id)
 
-        def note(db: sqlite3.Connection) -> None:
-            db.execute(END, row)
+        def note(db: Writer) -> None:
+            db.execute(tables.END, row)
             self._resolve(db, closes)
 
         self._commit(note)
@@ -108,9 +112,9 @@ class Journal:
         """Note a pending action that was added outside of a step."""
         self._commit(lambda db: self._add(db, pending))
 
-    def _add(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
+    def _add(self, db: Writer, pending: Pending, opened: str = "", sent: str = "") -> None:
         row = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
-        db.execute(ADD, (*row, opened or now(), sent or None))
+        db.execute(tables.ADD, (*row, opened or now(), sent or None))
         checksums.checksum_pending(db, row)
 
     def sending(self, target: Target) -> None:
@@ -118,7 +122,7 @@ class Journal:
 
         Raises `Storage`: then it must not be sent.
         """
-        self._execute("update pending set sent = ? where kind in ('reboot', 'off') and ref = ?", now(), target.ref)
+        self._execute(tables.SENDING, now(), target.ref)
 
     def next_attempt(self) -> None:
         """Count what is begun from now on as another attempt than what the journal holds."""
@@ -127,19 +131,19 @@ class Journal:
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note whether a host did reboot, which the step that ordered it could not know: it is done, or failed."""
         state, error = ("done", None) if did else ("failed", "the host did not go down")
-        self._execute(REBOOTED, state, now(), error, host.ref, did)
+        self._execute(tables.REBOOTED, state, now(), error, host.ref, did)
 
     def submitted(self, id: str, task: str) -> None:
         """Note the task vCenter made of a step that is under way."""
-        self._execute("update step set task = ? where attempt = ? and id = ?", task, self.attempt, id)
+        self._execute(tables.SUBMITTED, task, self.attempt, id)
 
     def resolve(self, *pending: Pending) -> None:
         """Note that actions are not pending any more, or are those of another run from now on: all of them or none."""
         self._commit(lambda db: self._resolve(db, pending))
 
-    def _resolve(self, db: sqlite3.Connection, pending: Sequence[Pending]) -> None:
+    def _resolve(self, db: Writer, pending: Sequence[Pending]) -> None:
         rows = [(now(), each.kind, each.target.ref) for each in pending]
-        db.executemany("update pending set closed = ? where kind = ? and ref = ?", rows)
+        db.executemany(tables.RESOLVE, rows)
 
     def _execute(self, statement: str, *values: str | int | None) -> None:
         self._commit(lambda db: db.execute(statement, values))
@@ -220,13 +224,23 @@ def runs_dir() -> Path:
     return own_folder("runs")
 
 
-def create(about: RunRecord, documents: RunDocuments | None = None, pending: Sequence[RecordedPending] = ()) -> Journal:
-    """Start the journal of a new run; its format, times and process are filled in.
+def new_name() -> str:
+    """Return a name for a run that begins now."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def create(
+    about: RunRecord,
+    documents: RunDocuments | None = None,
+    pending: Sequence[RecordedPending] = (),
+    name: str = "",
+) -> Journal:
+    """Start the journal of a new run, called `name` if given; its format, times and process are filled in.
 
     `pending` are those of an earlier run that become this one's, opened and sent when they were. They are in the file
     before it has its name; the caller closes them in the earlier journal afterwards (see `history.look`).
     """
-    path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
+    path = runs_dir() / f"{name or new_name()}.db"
     draft = path.with_name(f"{path.name}-draft")
     try:
         _sweep(path.parent)
@@ -238,8 +252,8 @@ def create(about: RunRecord, documents: RunDocuments | None = None, pending: Seq
     try:
         # What the run is goes into the file itself, before there is a log: what cuts the log off leaves it whole.
         journal = Journal(draft, _connect(draft, "delete"))
-        journal._db.executescript(f"{SCHEMA}{checksums.TABLE};")
-        here = {"format": FORMAT, "vsphere_ai": __version__, "started": now(), **process_id.identity()}
+        journal._db.executescript(f"{tables.SCHEMA}{checksums.TABLE};")
+        here = {"format": tables.FORMAT, "vsphere_ai": __version__, "started": now(), **process_id.identity()}
         journal._write(about.model_copy(update=here))
         journal._write(documents or RunDocuments())
         for each in pending:
@@ -249,7 +263,9 @@ def create(about: RunRecord, documents: RunDocuments | None = None, pending: Seq
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)
         flush(path.parent)
-        return Journal(path, _connect(path))
+        made = Journal(path, _connect(path))
+        made.publish()
+        return made
     except (OSError, sqlite3.Error, Storage) as error:
         for part in path.parent.glob(f"{path.name}*"):
             part.unlink(missing_ok=True)
@@ -266,10 +282,10 @@ def _sweep(folder: Path) -> None:
 
 def open_run(name: str) -> Journal:
     """Open the journal of a run by its name or its beginning."""
-    found = [path for path in _files() if path.stem.startswith(name)]
+    found = [path for path in files() if path.stem.startswith(name)]
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
-        near = "" if found else did_you_mean(name, (path.stem for path in _files()))
+        near = "" if found else did_you_mean(name, (path.stem for path in files()))
         raise UsageError(what, near or "vsphere-ai runs lists what there is", rule="run.none")
     return _open(found[0])
 
@@ -282,13 +298,6 @@ def remove(run: str) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise Storage(f"{error.filename}: {error.strerror}", "look at who owns the folder of journals") from error
-
-
-def is_named(text: str) -> bool:
-    """Return whether a text names a run: it has the form of a name, or is the beginning of the name of one there is."""
-    if NAME.fullmatch(text):
-        return True
-    return len(text) >= SHORTEST and any(path.stem.startswith(text) for path in _files())
 
 
 def every() -> Iterator[Journal]:
@@ -307,21 +316,8 @@ def unreadable() -> tuple[Storage, ...]:
     return tuple(found)
 
 
-def stamps() -> dict[str, tuple[int, ...]]:
-    """Return for each run what changes when something is written into its journal: sizes and times of its files."""
-    found = {}
-    for path in _files():
-        parts: list[int] = []
-        for part in (path, path.with_name(f"{path.name}-wal")):
-            with suppress(OSError):  # it may be removed at this moment
-                seen = part.stat()
-                parts += [seen.st_size, seen.st_mtime_ns]
-        found[path.stem] = tuple(parts)
-    return found
-
-
 def _each() -> Iterator[Journal | Storage]:
-    for path in _files():
+    for path in files():
         try:
             yield _open(path)
         except Storage as error:
@@ -334,7 +330,8 @@ def is_alive(journal: Journal) -> bool:
     return not run.ended and run.machine == socket.gethostname() and process_id.runs(run.pid, run.born, own=True)
 
 
-def _files() -> list[Path]:
+def files() -> list[Path]:
+    """Return the files of all journals, the oldest first."""
     if not (state_dir() / "runs").exists():
         return []
     return sorted(runs_dir().glob("*.db"))
@@ -350,7 +347,7 @@ def _open(path: Path) -> Journal:
         written = stored(journal._db, "format") or 0
     except (OSError, sqlite3.Error, ValueError) as error:
         raise _damaged(path, f"cannot be read: {error}") from error
-    if written != FORMAT:
+    if written != tables.FORMAT:
         raise _foreign(journal, written, instead_of(path))
     if not checksums.hold(journal._db):
         raise _damaged(path, "is damaged: it does not hold what was written")
@@ -370,10 +367,9 @@ class Foreign(Storage, rule="journal.other-version"):
 
 def _foreign(journal: Journal, written: JsonValue, instead: str) -> Foreign:
     by = stored(journal._db, "vsphere_ai") or "another version"
-    error = Foreign(
-        f"the journal of run {journal.id} was written by vsphere-ai {by} (format {written}, this one is {FORMAT})",
-        f"resume it with that version; or {instead}",
-    )
+    formats = f"format {written}, this one is {tables.FORMAT}"
+    text = f"the journal of run {journal.id} was written by vsphere-ai {by} ({formats})"
+    error = Foreign(text, f"resume it with that version; or {instead}")
     with suppress(Storage, sqlite3.Error, ValueError):  # these are in every format, but that is not certain
         ended = stored(journal._db, "ended")
         error.over = bool(ended) and not journal._rows("select 1 from pending where closed is null")

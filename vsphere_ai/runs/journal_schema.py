@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from vsphere_ai.runs import checksums
+
 FORMAT = 1
 SCHEMA = """
 create table run (key text primary key, value text not null) strict;
@@ -22,11 +24,15 @@ create table pending (
     opened text not null, sent text, closed text, primary key (kind, ref)
 ) strict;
 """
+SET = "insert into run values (?, ?) on conflict (key) do update set value = excluded.value"
 BEGIN = """
 insert or replace into step (attempt, id, target, ref, summary, what, kinds, state, began)
 values (?, ?, ?, ?, ?, ?, ?, 'begun', ?)
 """
 END = "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?"
+SUBMITTED = "update step set task = ? where attempt = ? and id = ?"
+SENDING = "update pending set sent = ? where kind in ('reboot', 'off') and ref = ?"
+RESOLVE = "update pending set closed = ? where kind = ? and ref = ?"
 REBOOTED = """
 update step set state = ?, ended = ?, error = ?
 where ref = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?
@@ -38,6 +44,12 @@ insert into pending values (?, ?, ?, ?, ?, ?, ?, null) on conflict (kind, ref) d
     opened = case when closed is null then opened else excluded.opened end,
     sent = case when closed is null then coalesce(excluded.sent, sent) else excluded.sent end
 """
+
+STATEMENTS = {
+    "set": SET, "begin": BEGIN, "end": END, "submitted": SUBMITTED, "sending": SENDING, "resolve": RESOLVE,
+    "rebooted": REBOOTED, "add": ADD, "checksum": checksums.STORE,
+}  # fmt: skip
+"""Every statement that writes into a journal after its beginning, by a name that does not change."""
 
 
 def stored(db: sqlite3.Connection, key: str) -> JsonValue:
