@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98.5,
-    "lines of the product": 45_744,
+    "lines of the product": 45_856,
     "arrows between rooms": 110,
     "floors": 9,
 }
@@ -165,6 +165,7 @@ LATER = (
     "connect.task_watcher",
     "runs.group_commit",
     "runs.replica",
+    "runs.writer",
     "runs.journal_files",
     "app.fleet_",
     "cli.fleet",

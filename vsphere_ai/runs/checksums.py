@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.runs.group_commit import Writer
+    from vsphere_ai.runs.writer import Writer
 
 TABLE = "create table checksum (what text primary key, sum text not null) strict"
 STORE = "insert or replace into checksum values (?, ?)"

@@ -6,22 +6,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from vsphere_ai.runs.replica import Change, Recorder
-
-Row = Sequence[str | int | None]
-
-
-class Writer(Protocol):
-    """What statements are carried out on: a database, or what also keeps them."""
-
-    def execute(self, sql: str, row: Row = ..., /) -> object:
-        """Carry out a statement."""
-
-    def executemany(self, sql: str, rows: Sequence[Row], /) -> object:
-        """Carry out a statement for each row."""
-
+from vsphere_ai.runs.writer import Writer
 
 Work = Callable[[Writer], object]
 """Executes statements of one write; it may be run again, after what it did was rolled back."""

@@ -34,8 +34,9 @@ from vsphere_ai.model.steps import PendingKind, Step, what
 from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.runs import checksums, process_id, replica
 from vsphere_ai.runs import journal_schema as tables
-from vsphere_ai.runs.group_commit import GroupCommit, Work, Writer
+from vsphere_ai.runs.group_commit import GroupCommit, Work
 from vsphere_ai.runs.journal_schema import instead_of, is_time, stored
+from vsphere_ai.runs.writer import Writer
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
 
