@@ -12,10 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
 from support.seeds import cases, chance
 
 from tests.e2e.test_show_plans_empty import farm
+from vsphere_ai.language.document import load
 from vsphere_ai.language.inventory import load_inventory
 
 pytestmark = pytest.mark.lab
@@ -61,8 +63,12 @@ def plan(cli, *more):
 
 def test_the_first_plan_finds_nothing_to_do(cli, here):
     assert cli("init", "--lab") == 0, cli.err
-    assert sorted(p.name for p in here.iterdir()) == FILES
-    assert {stat.S_IMODE(p.stat().st_mode) for p in here.iterdir()} == {0o644}
+    assert sorted(p.name for p in here.iterdir()) == sorted([*FILES, "schemas"])
+    assert {stat.S_IMODE(p.stat().st_mode) for p in here.rglob("*") if p.is_file()} == {0o644}
+    for name in FILES:
+        data = load(here / name).data
+        schema = re.match(r"# yaml-language-server: \$schema=(\S+)", (here / name).read_text("utf-8"))[1]
+        jsonschema.validate(json.loads(json.dumps(data)), json.loads((here / schema).read_text("utf-8")))
     assert [line.split("  #")[0].strip() for line in cli.out.partition("Next:\n")[2].splitlines()] == [
         "vsphere-ai plan playbook.yml", "vsphere-ai doctor", "vsphere-ai check",
     ]  # fmt: skip
@@ -72,6 +78,21 @@ def test_the_first_plan_finds_nothing_to_do(cli, here):
     groups = load_inventory(here / "vsphere-ai.yaml").hosts
     assert {"gpu-a", "gpu_hosts"} <= set(groups)
     assert "\n  hosts: gpu_hosts\n" in (here / "playbook.yml").read_text("utf-8")
+
+
+def test_show_names_the_schema_of_a_project_and_no_other(cli, here):
+    assert cli("init", "--lab") == 0, cli.err
+    assert cli("show", "train-01") == 0
+    assert cli.out.startswith("# yaml-language-server: $schema=schemas/playbook.schema.json\n")
+    assert cli("show", "train-01", "-o", here / "schemas" / "vm.yml") == 0
+    assert (
+        (here / "schemas" / "vm.yml")
+        .read_text("utf-8")
+        .startswith("# yaml-language-server: $schema=playbook.schema.json\n")
+    )
+    (here / "below").mkdir()
+    assert cli("show", "train-01", "-o", here / "below" / "vm.yml") == 0
+    assert "$schema" not in (here / "below" / "vm.yml").read_text("utf-8")
 
 
 @pytest.mark.parametrize("number", cases(2, 30))
@@ -119,7 +140,7 @@ def test_no_file_is_replaced(cli, here, name):
     assert {p.name: p.read_text("utf-8") for p in here.iterdir()} == {name: "mine"}
     assert cli("init", "other", "--lab") == 0, cli.err
     assert "cd other" in cli.out
-    assert sorted(p.name for p in (here / "other").iterdir()) == FILES
+    assert sorted(p.name for p in (here / "other").iterdir()) == sorted([*FILES, "schemas"])
 
 
 def test_a_wrong_password_is_sent_once(cli, here, lab, connection, monkeypatch):

@@ -25,6 +25,10 @@ SCHEMAS = {
 }
 """Name of a schema -> what it is of."""
 
+OF_PROJECT = ("playbook", "inventory")
+FOLDER = "schemas"
+"""Folder of a project with its schemas."""
+
 
 class Written(NamedTuple):
     """A file with a schema, and whether it was there already, the same."""
@@ -38,6 +42,18 @@ def schema(name: str) -> str:
     if name not in SCHEMAS:
         raise UsageError(f"there is no schema of '{name}'", suggest(name, SCHEMAS, "there are"), rule="usage.schema")
     return (resources.files("vsphere_ai") / "docs" / "schemas" / f"{name}.schema.json").read_text("utf-8")
+
+
+def project_schemas(folder: Path) -> dict[Path, str]:
+    """Return the schemas that the files of a project name, by their paths, without those that are there."""
+    paths = {name: folder / FOLDER / f"{name}.schema.json" for name in OF_PROJECT}
+    return {path: schema(name) for name, path in paths.items() if not path.exists()}
+
+
+def schema_near(name: str, folder: Path) -> str:
+    """Return the path of a schema from a folder in which, or in whose `schemas`, it is; empty where it is not."""
+    near = (Path(f"{name}.schema.json"), Path(FOLDER) / f"{name}.schema.json")
+    return next((path.as_posix() for path in near if (folder / path).is_file()), "")
 
 
 def write_schema(name: str, path: Path) -> Written:

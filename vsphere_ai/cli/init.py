@@ -213,6 +213,7 @@ def _say(*lines: str) -> None:
 
 def _write(result: ProjectResult, folder: Path) -> None:
     from vsphere_ai import app
+    from vsphere_ai.app.schemas import project_schemas
     from vsphere_ai.report import project_text as text
 
     project, seen = result.project, result.shown
@@ -221,10 +222,12 @@ def _write(result: ProjectResult, folder: Path) -> None:
         inventory: text.inventory_text(project),
         playbook: text.first_playbook(project, seen.estate, seen.plays, seen.remarks),
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    texts |= project_schemas(folder)
+    for each in {path.parent for path in texts}:
+        each.mkdir(parents=True, exist_ok=True)
     app.write_new(texts)
     counts = f"{counted(len(seen.estate.hosts), 'host')} and {counted(len(seen.estate.vms), 'VM')}"
-    click.echo(f"{inventory} and {playbook} are written, from {counts}.")
+    click.echo(f"{inventory} and {playbook} are written, from {counts}; their schemas, for editors, are in schemas/.")
     if seen.remarks:
         click.echo(
             f"Comments in {playbook.name} say what of {counted(len(seen.remarks), 'object')} is left out, and why."

@@ -42,7 +42,8 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
     is still pending. Equal steps of several targets are one line; --full shows each. No vCenter is asked for that.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.playbook_text import playbook_text
+    from vsphere_ai.app.schemas import schema_near
+    from vsphere_ai.report.playbook_text import MODELINE, playbook_text
 
     if what and app.is_recorded(what):
         if kind or output:
@@ -54,7 +55,9 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
         app.require_absent([output])
     kinds = tuple(each.strip() for each in kind.split(",") if each.strip())
     result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit), kinds), show_event)
-    text = playbook_text(result.estate, result.plays, result.remarks, result.groups)
+    near = schema_near("playbook", output.parent if output else Path())
+    text = f"{MODELINE.format(near)}\n" if near else ""
+    text += playbook_text(result.estate, result.plays, result.remarks, result.groups)
     if output:
         app.write_new({output: text})
         click.echo(f"{output} is written.")

@@ -15,8 +15,8 @@ from vsphere_ai.report.play_titles import NOUNS, Titles
 from vsphere_ai.report.state_text import WIDEST, state_lines
 from vsphere_ai.report.yaml_text import prose, scalar, term
 
-MODELINE = "# yaml-language-server: $schema={}.schema.json"
-"""The line by which editors find a schema that `vsphere-ai schema` wrote beside the file."""
+MODELINE = "# yaml-language-server: $schema={}"
+"""The line by which editors find a schema, by its path from the file."""
 
 
 def playbook_text(
@@ -31,7 +31,7 @@ def playbook_text(
     Targets that are a group are named by it. One whose name is not unique, means something else as a pattern, or is
     that of a group, is named by its reference.
     """
-    lines = [MODELINE.format("playbook"), f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
+    lines = [f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
     lines += [f"# {safe(note)}".rstrip() for note in notes]
     lines += _remark_lines(remarks)
     titles, patterns = Titles(estate), Patterns(estate, groups)

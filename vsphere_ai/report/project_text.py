@@ -27,7 +27,6 @@ _NOTES = (
     "This is what is there: `vsphere-ai plan playbook.yml` finds nothing to do.",
     "Change a value, or add one, and plan again; what a play does not name stays as it is.",
 )
-_SCHEMAS = "Editors check and complete it after: vsphere-ai schema playbook -o playbook.schema.json"
 _MIG = """
 # GPUs that several VMs share (MIG). In a play of hosts, then in one of VMs:
 #   graphics: {{default_type: shared_direct}}
@@ -43,7 +42,7 @@ _RDMA = """
 
 def inventory_text(project: Project) -> str:
     """Return the inventory of a project."""
-    lines = [MODELINE.format("inventory"), *_HEAD.splitlines()]
+    lines = [MODELINE.format("schemas/inventory.schema.json"), *_HEAD.splitlines()]
     lines += ["lab: true"] if project.vcenter is None else _vcenter_lines(project.vcenter)
     for key, kind in (("hosts", "host"), ("vms", "vm")):
         groups = [group for group in project.groups if group.kind == kind]
@@ -77,8 +76,8 @@ def first_playbook(
 ) -> str:
     """Return the first playbook: what is there, and as comments what may be the next step."""
     groups = {group.name: group.targets for group in project.groups}
-    text = playbook_text(estate, plays, remarks, groups, (*_NOTES, _SCHEMAS))
-    return text + "".join(_next_steps(estate))
+    text = playbook_text(estate, plays, remarks, groups, _NOTES)
+    return MODELINE.format("schemas/playbook.schema.json") + "\n" + text + "".join(_next_steps(estate))
 
 
 def _next_steps(estate: Estate) -> Iterator[str]:
