@@ -84,10 +84,18 @@ def test_plain_python_and_the_version_of_the_product():
     assert imported <= set(sys.stdlib_module_names)
     from vsphere_ai import __version__
 
-    texts = [path.read_text("utf-8") for path in SOURCE.rglob("*.yml")]
-    pinned = [version for text in texts for version in re.findall(r"vsphere-ai==(\S+)", text)]
-    assert len(pinned) == 4
-    assert set(pinned) == {__version__}
+    for settings in (GITHUB["env"], GITLAB["variables"]):
+        assert settings["WHEEL"].endswith(f"/vsphere_ai-{__version__}-py3-none-any.whl")
+
+
+def test_what_gets_the_passwords_comes_from_no_registry():
+    """vsphere-ai is not on PyPI, where anyone could take its name: by a file, and others by their checksums."""
+    installs = [step["run"] for job in GITHUB["jobs"] for step in steps(job) if step.get("name") == "Install"]
+    installs.append("\n".join(GITLAB[".vsphere-ai"]["before_script"]))
+    assert len(installs) == 4
+    for text in installs:
+        lines = [line.partition(" install ")[2] for line in text.splitlines() if " install " in line]
+        assert lines == ['--quiet --require-hashes -r "$LOCK"', '--quiet --no-index --no-deps "$WHEEL"']
 
 
 # -- the recipes at work

@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -154,6 +155,25 @@ def test_every_python_that_is_allowed_is_named():
     assert all(each in page for each in named)
 
 
+def locked_to_one_small_wheel(context, home):
+    """Write a lock of one small wheel, and make an environment whose pip takes it from a folder; returns variables."""
+    links = context.with_name("links")
+    links.mkdir()
+    small = links / "small-1-py3-none-any.whl"
+    with zipfile.ZipFile(small, "w") as archive:
+        archive.writestr("small.py", "")
+        archive.writestr("small-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1\n")
+        archive.writestr("small-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("small-1.dist-info/RECORD", "")
+    digest = hashlib.sha256(small.read_bytes()).hexdigest()
+    (context / "requirements.lock").write_text(f"small==1 \\\n    --hash=sha256:{digest}\n", "utf-8")
+    venv.create(home, with_pip=False, symlinks=True)
+    pip = home / "bin" / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {home}/bin/python "$@"\n', "utf-8")
+    pip.chmod(0o755)
+    return {**os.environ, "PATH": f"{home}/bin:/usr/bin:/bin", "PIP_FIND_LINKS": str(links), "PIP_NO_INDEX": "1"}
+
+
 def test_the_container_installs_the_wheel_by_its_own_lines(wheel, tmp_path):
     """RUN lines are carried out in a virtual environment, with a lock of one small wheel; no user is made."""
     text = (ROOT / "integrations" / "container" / "Containerfile").read_text("utf-8")
@@ -171,27 +191,35 @@ def test_the_container_installs_the_wheel_by_its_own_lines(wheel, tmp_path):
     context, home = tmp_path / "context", tmp_path / "image"
     context.mkdir()
     shutil.copy(wheel, context)
-    small = context / "small-1-py3-none-any.whl"
-    with zipfile.ZipFile(small, "w") as archive:
-        archive.writestr("small.py", "")
-        archive.writestr("small-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1\n")
-        archive.writestr("small-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("small-1.dist-info/RECORD", "")
-    digest = hashlib.sha256(small.read_bytes()).hexdigest()
-    (tmp_path / "links").mkdir()
-    small.rename(tmp_path / "links" / small.name)
-    (context / "requirements.lock").write_text(f"small==1 \\\n    --hash=sha256:{digest}\n", "utf-8")
-    venv.create(home, with_pip=False, symlinks=True)
-    pip = home / "bin" / "pip"
-    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {home}/bin/python "$@"\n', "utf-8")
-    pip.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{home}/bin:/usr/bin:/bin", "PIP_FIND_LINKS": str(tmp_path / "links"),
-                   "PIP_NO_INDEX": "1"}  # fmt: skip
+    environment = locked_to_one_small_wheel(context, home)
     for line in runs[:-1]:
         line = line.replace("/tmp/vsphere-ai", shlex.quote(str(context)))
         done = subprocess.run(["sh", "-e", "-c", line], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert not context.exists()
     assert (home / "bin" / "vsphere-ai").exists()
-    listed = subprocess.run([pip, "list", "--format", "json"], env=environment, capture_output=True, check=True)
+    listed = subprocess.run(
+        [home / "bin" / "pip", "list", "--format", "json"], env=environment, capture_output=True, check=True
+    )
     assert {each["name"].replace("_", "-") for each in json.loads(listed.stdout)} == {"small", "vsphere-ai"}
+
+
+def test_a_recipe_for_ci_installs_the_wheel_and_its_lock(wheel, tmp_path):
+    context, home = tmp_path / "context", tmp_path / "image"
+    context.mkdir()
+    shutil.copy(wheel, context)
+    environment = locked_to_one_small_wheel(context, home)
+    recipe = yaml.safe_load((ROOT / "integrations" / "ci" / "gitlab" / "vsphere-ai.gitlab-ci.yml").read_text("utf-8"))
+    environment |= {name: Path(recipe["variables"][name]).name for name in ("WHEEL", "LOCK")}
+
+    def installed():
+        lines = "\n".join(recipe[".vsphere-ai"]["before_script"])
+        return subprocess.run(["sh", "-e", "-c", lines], cwd=context, env=environment, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+
+    done = installed()
+    assert done.returncode == 0, done.stderr
+    assert (home / "bin" / "vsphere-ai").exists()
+    (context / "requirements.lock").write_text("small==1 --hash=sha256:" + 64 * "0", "utf-8")
+    subprocess.run([home / "bin" / "pip", "uninstall", "-q", "-y", "small"], env=environment, check=True)
+    assert "DO NOT MATCH" in installed().stderr

@@ -130,7 +130,7 @@ def test_without_the_library_the_message_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     with refused(NoPassword, "password.none") as caught:
         fetch("keyring:vcenter/root")
-    assert "vsphere-ai[keyring]" in caught.value.remedy
+    assert "pipx inject vsphere-ai keyring" in caught.value.remedy
 
 
 def test_without_a_terminal_nobody_is_asked(monkeypatch):

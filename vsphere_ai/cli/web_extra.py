@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from vsphere_ai.errors import UsageError
 
 LIBRARIES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
+PACKAGES = "prometheus-client starlette uvicorn"
+"""By their own names: the name of the extra would have pip look for vsphere-ai in a registry."""
 
 
 @contextmanager
@@ -18,6 +20,5 @@ def needed() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in LIBRARIES:
             raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed", "pip install 'vsphere-ai[web]'", rule="usage.extra"
-        ) from None
+        remedy = f"add them: pipx inject vsphere-ai {PACKAGES}; in a virtual environment: pip install {PACKAGES}"
+        raise UsageError(f"this needs {error.name}, which is not installed", remedy, rule="usage.extra") from None

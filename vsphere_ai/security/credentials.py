@@ -153,7 +153,8 @@ def _from_keyring(service: str, user: str) -> Secret:
         keyring = import_module("keyring")
         broken: type[Exception] = import_module("keyring.errors").KeyringError
     except ImportError:
-        raise NoPassword("the key ring library is not installed", "pip install 'vsphere-ai[keyring]'") from None
+        remedy = "install keyring: pipx inject vsphere-ai keyring; in a virtual environment: pip install keyring"
+        raise NoPassword("the key ring library is not installed", remedy) from None
     try:
         value = keyring.get_password(service, user)
     except broken as error:

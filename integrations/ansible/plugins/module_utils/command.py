@@ -49,7 +49,7 @@ class Command:
         if not found:
             self._module.fail_json(
                 msg="vsphere-ai is not installed on the controller: it is not on PATH",
-                remedy="pipx install vsphere-ai; or name it by the option executable or the variable VSPHERE_AI",
+                remedy="install it, see its page install.md; or name it by executable or the variable VSPHERE_AI",
             )
         return found
 
