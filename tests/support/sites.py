@@ -86,11 +86,14 @@ class Events:
             found.append(line)
         return found
 
-    def next(self):
+    def next(self, seconds=20.0):
+        """The next event; None once the server has ended the stream."""
+        end = time.monotonic() + seconds
         while True:
+            assert time.monotonic() < end, "no event in time"
             lines = self._lines()
             if not lines:
-                return None  # the server has ended the stream
+                return None
             fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))
             if fields:
                 return fields["id"], fields["event"], json.loads(fields["data"])
