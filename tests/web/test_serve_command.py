@@ -192,8 +192,10 @@ def test_options_that_cannot_be(serve, arguments, said):
 def test_a_refused_login_is_tried_once(lab, serve, tmp_path):
     inventory = tmp_path / "wrong.yml"
     inventory.write_text(
-        "vcenters: {vc: {address: 127.0.0.1, port: %d, username: administrator@vsphere.local, password: 'env:PW',"
-        " tls: {ca_file: '%s'}}}\n" % (lab.port, lab.directory / "ca.pem"), encoding="utf-8")  # fmt: skip
+        f"vcenters: {{vc: {{address: 127.0.0.1, port: {lab.port}, username: administrator@vsphere.local,"
+        f" password: 'env:PW', tls: {{ca_file: '{lab.directory}/ca.pem'}}}}}}\n",
+        encoding="utf-8",
+    )
     process = serve(inventory=inventory, PW="not-the-password")
     browser = entered(process)
     text = whole(browser)

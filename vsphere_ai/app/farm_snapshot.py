@@ -13,6 +13,7 @@ from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.app.surroundings import world_of
 from vsphere_ai.errors import Denied, VsphereAiError
+from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.trace import DEVICE, Trace, trace
 from vsphere_ai.gpu import live
 from vsphere_ai.language.play import Playbook
@@ -78,7 +79,8 @@ def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmS
     def looked(estate: Estate) -> tuple[Uses, tuple[Trace, ...]]:
         view = View(estate, observe(estate, kinds()))
         rdma = (vm for vm in estate.vms if _has_rdma(estate, vm.ref))
-        return uses_now(estate), tuple(t for vm in rdma for t in trace(estate, vm, view.candidates(vm.ref)))
+        traces = tuple(t for vm in rdma for t in trace(estate, vm, view.candidates(vm.ref)))
+        return uses_now(estate), fixes_for(estate, traces).traces
 
     (gpus, traces), estate = evaluate_with(kinds(), estate, looked)
     drift = tuple(_drift(session, playbook) for playbook in playbooks)

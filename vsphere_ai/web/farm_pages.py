@@ -27,8 +27,8 @@ TITLES = {"estate": "Hosts and VMs", "gpus": "GPUs", "paths": "RDMA paths", "dri
 
 def farm_report(what: str, state: FarmState) -> Report:
     """Return the page of this name in `TITLES`."""
-    verdict, status = _verdict(state)
     found = state.snapshot
+    verdict, status = _verdict(state, _finding(found, TITLES[what]))
     sections: tuple[Section, ...] = ()
     if found is not None:
         sections = {
@@ -50,16 +50,16 @@ def farm_report(what: str, state: FarmState) -> Report:
 
 def overview(state: FarmState, runs: Section) -> Report:
     """Return the first page: which vCenter, how old the reading is, counts, and what needs a look."""
-    verdict, status = _verdict(state)
     found = state.snapshot
+    verdict, status = _verdict(state, _finding(found))
     sections = [runs]
     numbers: tuple[Number, ...] = ()
     if found is not None:
         numbers = _numbers(found)
         wrong = _wrong(found)
         if wrong:
-            sections.insert(0, Section("Needs a look", ("what", "where"), wrong, wrong=True))
-            status = "warn" if status == "pass" else status
+            links = {title: f"/{name}" for name, title in TITLES.items()}
+            sections.insert(0, Section("Needs a look", ("what", "where"), wrong, wrong=True, links=links))
     name = f"{'LAB ' if state.world.lab else ''}{state.world.name}"
     return Report(f"vCenter {name}", verdict, status, facts(state), tuple(sections), numbers=numbers)
 
@@ -88,14 +88,22 @@ def clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
-def _verdict(state: FarmState) -> tuple[str, Status]:
+def _finding(found: FarmSnapshot | None, where: str = "") -> tuple[str, Status]:
+    """Return what needs a look on a page, on all of them without one."""
+    if found is None:
+        return "the first reading is under way", "unknown"
+    wrong = [what for what, on in _wrong(found) if where in ("", on)]
+    if wrong:
+        return "; ".join(wrong), "fail" if any("broken" in what for what in wrong) else "warn"
+    return "nothing needs a look", "pass"
+
+
+def _verdict(state: FarmState, finding: tuple[str, Status]) -> tuple[str, Status]:
     age = state.age(time.time())
     if state.error is not None:
         old = f"; this is {duration(age)} old" if age is not None else ""
         return f"not read{old}: {state.error.message}", "fail"
-    if age is None:
-        return "the first reading is under way", "unknown"
-    return "as it was read", "pass"
+    return finding
 
 
 def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
@@ -126,9 +134,12 @@ def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
 def _wrong(found: FarmSnapshot) -> tuple[tuple[str, str], ...]:
     estate = found.estate
     states = Counter(host_state(estate[h.ref]) for h in estate.hosts)
+    slices = (s for own in found.gpus.values() for use in own if not use.slot.guessed and (s := slices_of(use.slot)))
+    stranded = sum(len(s.stranded) for s in slices)
     rows = [(f"{counted(n, 'host')} {state}", "Hosts and VMs") for state, n in states.items() if state != "ready"]
     paths = Counter(verdict_of(t) for t in found.traces)
     rows += [(f"{counted(paths[v], 'RDMA path')} {v}", "RDMA paths") for v in ("broken", "unknown") if paths[v]]
+    rows += [(f"{counted(stranded, 'stranded slice')}", "GPUs")] if stranded else []
     for drift in found.drift:
         if drift.plan is None:
             rows.append((f"drift from {drift.playbook} is not known", "Drift"))

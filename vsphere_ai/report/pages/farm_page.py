@@ -20,8 +20,10 @@ from vsphere_ai.report.pages.gpu_pictures import gpus_now
 from vsphere_ai.report.pages.path_graph import path_graph
 from vsphere_ai.report.pages.tables import Entry
 from vsphere_ai.report.pages.values import Row, Section
+from vsphere_ai.report.yaml_text import flow
 
 if TYPE_CHECKING:
+    from vsphere_ai.fabric.links import Link
     from vsphere_ai.fabric.trace import Trace
     from vsphere_ai.gpu.catalog import Board
     from vsphere_ai.gpu.search import Instance
@@ -74,10 +76,14 @@ def _host_row(estate: Estate, host: Target, gpus: Sequence[GpuUse]) -> Row:
     facts, vms = estate[host.ref], estate.vms_on(host.ref)
     alike = grouped((_vm_words(estate[vm.ref]), vm) for vm in vms)
     said = [f"{names(own)}{f': {words}' if words else ''}" for words, own in alike.items()]
-    boards = Counter(use.slot.board.title.partition(",")[0].partition(" (")[0] for use in gpus)
+    boards = Counter(map(_board, gpus))
     on = sum(estate.is_on(vm.ref) for vm in vms)
     cards = ", ".join(f"{n} x {board}" for board, n in boards.items())
     return host.name, host_state(facts), _version(facts), cards, f"{on} of {len(vms)}", "; ".join(said)
+
+
+def _board(use: GpuUse) -> str:
+    return use.slot.board.title.partition(",")[0].partition(" (")[0]
 
 
 def _vm_words(vm: Facts) -> str:
@@ -112,7 +118,7 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
     for row, places in alike.items():
         on = tuple(dict.fromkeys(host for host, _ in places))
         pcis = dict.fromkeys(pci for _, pci in places)
-        where = listed(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
+        where = ", ".join(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
         rows.append((listed(on), f"{len(places)}: {where}", *row))
     note = "Slices are memory slices. A stranded slice is free, and no profile can use it as things stand."
     if not asked:
@@ -146,7 +152,7 @@ def _gpu_row(use: GpuUse) -> Row:
         guess = "?" if slot.guessed else ""
         counts = (str(whole), f"{whole - free}{guess}", f"{free}{guess}", f"{len(found.stranded)}{guess}")
     mode = "MIG" if slot.mode == "mig" else f"time-sliced, {'mixed' if slot.kind.mixed else 'equal'} sizes"
-    return slot.board.title.partition(",")[0], mode, runs, *counts, room
+    return _board(use), mode, runs, *counts, room
 
 
 def verdict_of(trace: Trace) -> str:
@@ -191,8 +197,13 @@ def _path_row(trace: Trace) -> Row:
         return text
 
     said = "; ".join(general(f"{link.name}: {link.seen}") for link in bad)
-    remedies = "; ".join(dict.fromkeys(general(link.help) for link in bad if link.help))
+    remedies = "; ".join(dict.fromkeys(general(_remedy(link)) for link in bad if link.help or link.fix))
     return trace.port_group, trace.protocol or "", verdict_of(trace), said, remedies
+
+
+def _remedy(link: Link) -> str:
+    fix = link.fix
+    return f"in a play for {fix.target.name}: {fix.kind}: {flow(fix.value)}" if fix else link.help
 
 
 def drift_section(playbook: str, plan: Plan | None, error: str = "") -> Section:
