@@ -58,7 +58,7 @@ _PLAY = """\
 
 
 def read(vms, folder):
-    """Return a farm in which half of the VMs, 128 at most, have a vGPU and RDMA, and the drift of these from a playbook."""
+    """Return a farm in which half of the VMs, 128 at most, have a vGPU and RDMA, and the drift of some."""
     half = min(vms // 2, 128)
     text = _FARM.format(vms=vms, hosts=FARMS[vms], half=half, next=half + 1, hostile=json.dumps(HOSTILE))
     (folder / "scenario.yml").write_text(text, encoding="utf-8")
