@@ -226,6 +226,23 @@ def test_the_time_is_never_cut_off(width):
         assert any(text in line for line in view.lines(width, 24, elapsed))
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_heads_of_the_columns_and_the_names_of_those_that_wait_are_whole(width):
+    plan = plan_of(32, 256)
+    view = LiveText(plan, RUN, times_of(plan, 600.0, times=0))
+    for now, event in carried_out(plan):
+        view.see(event, now)
+        if event.what == "done":
+            break
+    lines = view.lines(width, 40, now + 5.0)
+    (head,) = [line for line in lines if "HOST OR VM" in line]
+    assert head.endswith("TIME (~ GUESS)")
+    (waiting,) = [line for line in lines if " waiting: " in line]
+    names = waiting.partition(" waiting: ")[2]
+    assert names.endswith((", …", ".local"))
+    assert {n for n in names_in(names.removesuffix(", …"))} <= {p.step.target.name for p in plan.steps}
+
+
 def test_what_is_left_never_shrinks_while_a_step_is_late():
     plan = plan_of(1, 1)
     view, _, lines = view_of(plan, 11.0, 10.0)

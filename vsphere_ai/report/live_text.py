@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.model.name_ranges import shell_word
+from vsphere_ai.model.name_ranges import fold, shell_word
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, counted, cut, filled, safe
 from vsphere_ai.planning.expected_time import StepTimes, limit_of, seconds_left
 from vsphere_ai.planning.outcome import Event
@@ -92,8 +93,9 @@ class LiveText:
         more = [f"{len(found) - most} more at work"] if len(found) > most else []
         waiting = [unit.head for n, unit in enumerate(self._units) if self._left[n] and n not in busy]
         if waiting:
-            why = f": {safe(self._waits)}" if self._waits else f": {names(waiting)}"
-            more.append(f"{len(waiting)} waiting{why}")
+            lead = f"{len(waiting)} waiting: "
+            room = width - sum(columns(each) + 2 for each in more) - columns(lead) - len(" + ")
+            more.append(f"{lead}{safe(self._waits) if self._waits else _some(waiting, room)}")
         return [*bad, *rows, *([cut(f" + {', '.join(more)}", width)] if more else []), *end]
 
     def _late(self, running: Sequence[_Running], now: float) -> bool:
@@ -119,7 +121,8 @@ class LiveText:
                 cells.append(cut(self._next(self._units[n]), after - 1))
             rows.append(cut(f" {' '.join(cells)}".rstrip(), width))
         guess = " (~ GUESS)" if any("~" in each for each in times) else ""
-        head = f" {filled('HOST OR VM', name)} {filled('STEP', rest - after)} TIME{guess}"
+        over = max(0, len(f"TIME{guess}") - time - (after or width >= WIDE) * LIMIT)
+        head = f" {filled('HOST OR VM', name)} {filled('STEP', max(4, rest - after - over))} TIME{guess}"
         return [cut(head, width), *rows] if rows else []
 
     def _step(self, unit: Unit, running: Sequence[_Running]) -> str:
@@ -176,3 +179,14 @@ class LiveText:
             f"go on later with: vsphere-ai resume {shell_word(self._run)}",
         ]
         return [cut(f" {part}", width) for part in parts]
+
+
+def _some(targets: Sequence[Target], room: int) -> str:
+    """Return as many whole names as fit, as ranges."""
+    found = ""
+    for term in fold(t.name for t in targets):
+        longer = f"{found}, {safe(term)}" if found else safe(term)
+        if columns(longer) > room - len(", …"):
+            return f"{found}, …" if found else safe(term)
+        found = longer
+    return found

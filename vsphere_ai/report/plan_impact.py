@@ -9,7 +9,7 @@ from vsphere_ai.model.text import counted, duration
 from vsphere_ai.planning.expected_time import Estimate
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import Impact
-from vsphere_ai.report.folding import FEW, Line, how_many, names
+from vsphere_ai.report.folding import FEW, Line, first, how_many, names
 from vsphere_ai.report.layout import grouped
 
 INDENT = 9
@@ -23,7 +23,8 @@ ONE = {
 
 def impact_lines(plan: Plan, left_out: Collection[Target], estimate: Estimate | None, *, full: bool) -> Iterator[Line]:
     """Yield what people fear; "no host reboots" where there is nothing of it."""
-    texts = [*_disruption(plan.impact, left_out), *_migrations(plan.impact), *_losses(plan.impact)]
+    named = full or bool(plan.problems)  # else each is named once more above the question
+    texts = [*_disruption(plan.impact, left_out, named=named), *_migrations(plan.impact), *_losses(plan.impact)]
     texts += _rollouts(plan.impact, full=full)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
@@ -50,7 +51,8 @@ def rounded(seconds: float) -> str:
     return f"{round(seconds / 60)}m" if 600 <= seconds < 3570 else duration(seconds)
 
 
-def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:
+def _disruption(impact: Impact, left_out: Collection[Target], *, named: bool) -> Iterator[str]:
+    said = names if named else first
     if impact.destroyed:
         yield f"{counted(len(impact.destroyed), 'VM')} destroyed, with all disks: {names(impact.destroyed)}"
     if impact.created:
@@ -60,13 +62,13 @@ def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:
     if impact.reboots:
         pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
         verb = "reboots" if len(impact.reboots) == 1 else "reboot"
-        yield f"{counted(len(impact.reboots), 'host')} {verb}{pace}: {names(impact.reboots)}"
+        yield f"{counted(len(impact.reboots), 'host')} {verb}{pace}: {said(impact.reboots)}"
     only = [h for h in impact.maintenance if h not in impact.reboots]
     if only:
-        yield f"{counted(len(only), 'host')} in maintenance mode without a reboot: {names(only)}"
+        yield f"{counted(len(only), 'host')} in maintenance mode without a reboot: {said(only)}"
     if impact.power_cycles:
         count = counted(len(impact.power_cycles), "VM")
-        yield f"{count} switched off and on again: {names(impact.power_cycles)}"
+        yield f"{count} switched off and on again: {said(impact.power_cycles)}"
     strangers = [t for t in impact.outside if t not in left_out]
     beyond = [t for t in impact.outside if t in left_out]
     if strangers:
