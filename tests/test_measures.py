@@ -21,6 +21,11 @@ CEILINGS = {
     "floors": 9,
 }
 LATER = (
+    "app.fleet_",
+    "cli.fleet",
+    "report.fleet_text",
+    "execution.host_budget",
+    "execution.run_budget",
     "compat.vm_groups",
     "model.places",
     "connect.part_forms",

@@ -30,6 +30,7 @@ from vsphere_ai.runs.history import look
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.host_budget import HostBudget
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode
 
@@ -56,6 +57,12 @@ class ApplyRequest:
     reboot: int | None = None
     title: str = ""
     """What its run is called, where that is not its file."""
+    document: str = ""
+    """The text of a saved plan, in place of a file; `what` is its name then."""
+    run: str = ""
+    """The id of its run; a new one where it is empty."""
+    budget: HostBudget | None = None
+    """Hosts that may be out of service at once, together with other runs."""
 
 
 def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
@@ -65,7 +72,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     `Locked` when another run works on the vCenter.
     """
     emit(Begun())
-    saved = _saved(request.what)
+    saved = _saved(request)
     if saved and (request.estate.variables or request.estate.vars_files):
         text = f"{request.what} is a saved plan, which has the values that its variables had"
         raise UsageError(text, "leave --var and --vars-file out, or plan again with them", rule="usage.var")
@@ -115,7 +122,8 @@ def _apply(
         proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
         if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
             return RunResult(plan, proposal.exit_code, open_runs=others)
-        origin = Origin(request.title or str(request.what), locks, reports_open_runs=True)
+        what = request.title or str(request.what)
+        origin = Origin(what, locks, reports_open_runs=True, run=request.run, budget=request.budget)
         return carry_out(session, Planned(playbook, plan, estate), origin, emit)
 
 
@@ -137,7 +145,10 @@ def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunRes
     return None
 
 
-def _saved(what: Path) -> SavedPlan | None:
+def _saved(request: ApplyRequest) -> SavedPlan | None:
+    what = request.what
+    if request.document:
+        return open_saved(request.document, str(what))
     if what.suffix != ".json":
         return None
 

@@ -24,6 +24,7 @@ from vsphere_ai.runs.history import reasons_to_ask
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.host_budget import HostBudget
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Hold, Mode
@@ -48,6 +49,8 @@ class ResumeRequest:
     cleanup: bool = False
     destroy: int | None = None
     reboot: int | None = None
+    budget: HostBudget | None = None
+    """Hosts that may be out of service at once, together with other runs."""
 
 
 def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
@@ -86,7 +89,7 @@ def _planned(session: Session, record: Journal, request: ResumeRequest, emit: Em
     emit(Status(""))
     for line in kept:
         emit(Remark("run.changed-later", line))
-    origin, plan = Origin(record.run.what, resumes=record, gone=gone), planned.plan
+    origin, plan = Origin(record.run.what, resumes=record, gone=gone, budget=request.budget), planned.plan
     less = _cleanup_of(session, record, planned, emit) if request.cleanup or plan.problems else None
     if less is None:
         return planned, origin

@@ -20,6 +20,7 @@ from vsphere_ai.app.surroundings import surroundings, times_of, world_of
 from vsphere_ai.errors import Storage
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.language.play import Playbook, to_document
@@ -29,6 +30,7 @@ from vsphere_ai.runs import history, journal, ssh_markers
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.host_budget import HostBudget
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.outcome import Run
@@ -70,6 +72,10 @@ class Origin:
     """Runs the benchmark that a step of the plan waits for."""
     reports_open_runs: bool = False
     """The end reports, also by its exit code, what earlier runs have left to put back."""
+    run: str = ""
+    """The id of its run, where that was chosen before."""
+    budget: HostBudget | None = None
+    """Hosts that may be out of service at once, together with other runs."""
 
 
 def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) -> RunResult:
@@ -87,6 +93,8 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     if origin.measure is not None:
         context = replace(context, measure=origin.measure)
     runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
+    if origin.budget is not None:
+        runner.share(RunBudget(origin.budget, record.id))
     session.stop.attach(runner)
     emit(RunStarted(record.id, plan, session.stop, times_of(session, plan), world_of(session)))
     session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
@@ -183,6 +191,7 @@ def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
             before=to_document(before(session, playbook, plan, estate)),
         ),
         taken,
+        origin.run,
     )
     if earlier and taken:  # a process that dies before this leaves nothing pending twice: `history.look` sees to it
         earlier.resolve(*(o.pending for o in taken))

@@ -22,6 +22,11 @@ class Rollout:
     """Step id -> host, of every step that the host's health gate waits for."""
     rolls: Mapping[Target, Roll]
 
+    @property
+    def gated(self) -> frozenset[Target]:
+        """Hosts whose maintenance ends with a health gate."""
+        return frozenset(self.parts.values())
+
 
 def rollout_of(plan: Plan) -> Rollout:
     """Return which hosts a plan takes out of service, and by which steps."""

@@ -112,6 +112,10 @@ class RunState:
         """Return the hosts that are out of service because of this run, or may be: the outcome of a step is unknown."""
         return {*self.pending("maintenance"), *self.pending("reboot"), *self._uncertain}
 
+    def in_maintenance(self) -> set[Target]:
+        """Return the hosts whose maintenance has begun and not ended, also before they are in maintenance mode."""
+        return {host for host in self._begun if host not in self._over and host in self.rollout.gated}
+
     def _refusal(self, id: str) -> str:
         host = self.rollout.entries.get(id)
         if host is None:
@@ -168,7 +172,9 @@ class RunState:
 
     def halt(self, id: str, reason: str) -> None:
         """Start no further host in the cluster of the host that this step takes out of service."""
-        self._halted[self.rollout.rolls[self.rollout.entries[id]]] = reason
+        roll = self.rollout.rolls.get(self.rollout.entries[id])
+        if roll is not None:
+            self._halted[roll] = reason
 
     # -- pending actions
 

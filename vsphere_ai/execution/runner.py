@@ -15,6 +15,7 @@ from vsphere_ai.execution.actions.cancel import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
+from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.run_state import STOPPED, Reason, RunState
 from vsphere_ai.model.pending import NoRecord, Pending, Record, closed_by
 from vsphere_ai.model.text import safe
@@ -25,6 +26,7 @@ from vsphere_ai.security.redaction import untrusted
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
 STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
+FULL = "as many hosts of the fleet are out of service as may be at once"
 LONGEST = 300  # characters of the text of an unexpected error
 
 
@@ -42,6 +44,7 @@ class Runner:
     ) -> None:
         self._executor, self._emit, self._parallel = executor, emit, parallel
         self._record = record or NoRecord()
+        self._budget: RunBudget | None = None
         self._state = RunState(plan, self._record.pending())
         self._availability = Availability(executor.out_of_service, self._state)
         self._sorter: TopologicalSorter[str] = TopologicalSorter({p.id: p.after for p in plan.steps})
@@ -59,10 +62,16 @@ class Runner:
         self._state.signal = number
         self._unreported = self._unreported or report
 
+    def share(self, budget: RunBudget) -> None:
+        """Take hosts out of service only as this budget, which other runs share, has room for them."""
+        self._budget = budget
+
     def run(self) -> Run:
         """Run every step whose predecessors ended well; then revert what was changed for the run only."""
         started = time.monotonic()
         self._sorter.prepare()
+        if self._budget is not None:
+            self._budget.begin(self._record)
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool, self._availability:
             held: list[str] = []  # steps that would take a host out of service while too many are
             while self._sorter.is_active():
@@ -76,6 +85,8 @@ class Runner:
         self._report_stop()
         state, cleanup = self._state, Cleanup(self._executor, self._record, self._state, self._say)
         left = cleanup.run()
+        if self._budget is not None:
+            self._budget.end(self._record, state)
         outcomes, signal = tuple(state.outcomes[p.id] for p in state.plan.steps), state.signal
         self._report_stop()
         return Run(state.plan, outcomes, time.monotonic() - started, signal, left, tuple(cleanup.put_back))
@@ -101,8 +112,13 @@ class Runner:
     def _has_to_wait(self, name: str) -> bool:
         if self._state.waits_for(name):
             return True
+        if self._budget is not None and not self._budget.take(name, self._state):
+            self._availability.forget(name)  # its cluster is read again when there is room
+            return True
         if self._availability.allows(name, ended=None if self._running else len(self._state.outcomes)):
             return False
+        if self._budget is not None:
+            self._budget.give(name, self._state)
         reason = self._availability.reason(name)
         if reason and reason != self._reported.get(name):
             self._reported[name] = reason
@@ -112,8 +128,9 @@ class Runner:
 
     def _give_up_one(self, held: list[str]) -> None:
         """Give one of the held steps up; where all wait for hosts that may come back by themselves, wait a little."""
+        full = self._budget.refusal() if self._budget is not None else None
         for name in held:
-            reason, error = self._state.waits_for(name), self._availability.refusal(name)
+            reason, error = self._state.waits_for(name), self._availability.refusal(name) or full
             if not reason and error is None:
                 continue
             held.remove(name)
@@ -124,7 +141,8 @@ class Runner:
                 return self._end(Outcome(self._state.steps[name], "failed", error=error))
         time.sleep(0.2)
         if time.monotonic() - self._last_sign > HEARTBEAT:
-            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._availability.reason, held)))))
+            reasons = dict.fromkeys(self._availability.reason(name) or FULL for name in held)
+            self._say(Event("waiting", text="; ".join(reasons)))
         return None
 
     def _skip(self, name: str, why: Reason) -> None:
@@ -201,6 +219,8 @@ class Runner:
         rule = outcome.error.rule if outcome.error else outcome.rule
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds, rule))
         self._sorter.done(outcome.planned.id)
+        if self._budget is not None:
+            self._budget.settle(self._record, self._state)
 
     def _report_stop(self) -> None:
         if self._unreported:
