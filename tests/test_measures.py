@@ -26,6 +26,8 @@ LATER = (
     "report.fleet_text",
     "execution.host_budget",
     "execution.run_budget",
+    "app.live_cursor",
+    "connect.cursor",
     "compat.vm_groups",
     "model.places",
     "connect.part_forms",

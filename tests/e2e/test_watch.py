@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
@@ -13,6 +14,7 @@ from support.places import INVENTORY
 from support.processes import Process
 
 from vsphere_ai import app
+from vsphere_ai.app import live_cursor
 from vsphere_ai.connect import vcenter
 from vsphere_ai.errors import Denied, InputError
 
@@ -84,6 +86,32 @@ def test_only_changes_are_reported_in_one_session(cli, lab, watching):
     assert gone.gone == appeared.appeared
     assert gone.appeared == ()
     assert lab.check()["ok"]
+
+
+def test_without_a_change_a_reading_takes_one_request(cli, lab, watching, monkeypatch):
+    wanted, other = cli.file(PLAY % 0), cli.file(PLAY % 1, "other.yml")
+    assert cli("apply", wanted, "--yes") == 0
+    counts = []
+
+    def count():
+        counts.append(sum(lab.get("/lab/traffic")["calls"].values()))
+
+    def drift():
+        count()
+        assert cli("apply", other, "--yes") == 0
+
+    def in_time():
+        monkeypatch.setattr(live_cursor, "LONGEST", 0.0)
+        count()
+
+    seen, _ = watching(wanted, count, count, count, count, drift, count, count, in_time, count)
+    assert [len(each.appeared) for each in seen] == [0, 1]
+    second, *idle, last = [after - before for before, after in itertools.pairwise(counts[:5])]
+    assert second > 10  # it also begins to follow what was read
+    assert [*idle, last] == [1, 1, 1]
+    *_, idle, full = [after - before for before, after in itertools.pairwise(counts)]
+    assert idle == 1
+    assert full > 5  # it is read in full from time to time all the same
 
 
 def test_an_outage_is_one_line_and_the_change_during_it_is_seen(cli, lab, watching):

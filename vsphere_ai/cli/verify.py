@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.watch_playbook import Seen
 
 SHORTEST = 5
-"""Seconds between two readings, at least: a reading costs vCenter as much as a plan does."""
+"""Seconds between two readings, at least: after a change a reading costs vCenter as much as a plan does."""
 
 
 def _request() -> type[WatchRequest]:

@@ -29,6 +29,11 @@ def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[st
     return _read(session, paths, lambda known: _of_refs(session, wanted, known)) if wanted else {}
 
 
+def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:
+    """Return the paths to ask for, by type: those that there are in the API version of a session."""
+    return _Wanted(session, paths).wire
+
+
 def _applies(ref: str, paths: Paths) -> bool:
     kind = type_named(ref.partition(":")[0])
     return any(issubclass(kind, type_named(name)) for name in paths)

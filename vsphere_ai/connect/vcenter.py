@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
+from vsphere_ai.connect.cursor import Cursor
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.shared_reads import SharedReads
@@ -135,6 +136,10 @@ class VCenter:
     def read(self, paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of every object of the given types (and of types derived from them), by reference."""
         return reading.read_all(self._session, paths)
+
+    def cursor(self, everywhere: reading.Paths, refs: Sequence[str], closely: reading.Paths) -> Cursor:
+        """Return a cursor on paths of all objects, and on more of those that are named."""
+        return Cursor(self._session, everywhere, refs, closely)
 
     def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of the named objects only. Objects that are gone are left out."""

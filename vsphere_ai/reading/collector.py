@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
@@ -242,8 +243,15 @@ def left_running(vcenter: VCenter) -> tuple[Facts, ...]:
 
 def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
     """Return what the one view is read for: the light paths, and all paths of types there are few objects of."""
-    light = {**LIGHT} | {kind: (*LIGHT.get(kind, ()), *more) for kind, more in request.outlines.items()}
-    paths = {kind: (*light.get(kind, ()), *wanted) for kind, wanted in request.paths.items() if kind not in _CHOSEN}
+    return paths_everywhere(request.paths, request.outlines)
+
+
+def paths_everywhere(
+    wanted: Mapping[str, tuple[str, ...]], outlines: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> dict[str, tuple[str, ...]]:
+    """Return what all objects are read for: hosts and VMs lightly, with outlines; all others wholly."""
+    light = {**LIGHT} | {kind: (*LIGHT.get(kind, ()), *more) for kind, more in outlines.items()}
+    paths = {kind: (*light.get(kind, ()), *own) for kind, own in wanted.items() if kind not in _CHOSEN}
     return {**light, **paths}
 
 
