@@ -1,7 +1,7 @@
 """Forms of parts of an answer: what two parts that differ in nothing but their texts become, but for these texts.
 
 A part is parsed once; of the next one of the same form only the texts are taken. Nothing is assumed of a part whose
-texts cannot be told for certain: it has no form, and is parsed.
+texts are not certain: it has no form, and is parsed.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class PartReader:
     def _hole(self, convert: Callable[[str], Plain], texts: Sequence[str]) -> Hole:
         number = self._met
         if number == len(texts) or texts[number] != self._text:
-            raise Unfamiliar("a text that is not told from what is around it")
+            raise Unfamiliar("a text that cannot be separated from what is around it")
         self._met += 1
         return Hole(number, convert)
 

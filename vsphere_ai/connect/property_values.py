@@ -89,7 +89,7 @@ class Values:
 
 
 def _pieces(inner: bytes) -> list[bytes] | None:
-    """Return the texts of the items of a list; None where they cannot be told for certain."""
+    """Return the texts of the items of a list; None where they are not certain."""
     found = _FIRST.match(inner)
     if found is None or found[1] in _AROUND:
         return None

@@ -40,7 +40,7 @@ SLOWEST = 2
 part: ContextVar[str] = ContextVar("part", default="")
 """The part of the run that this thread works on: its requests name it."""
 watch_logins: ContextVar[Callable[[str], None]] = ContextVar("watch_logins", default=lambda _key: None)
-"""Asked before each login of sessions that this thread begins, with ""; told the key of the login session after it.
+"""Called before each login of sessions that this thread begins, with "", and after it with the login session's key.
 
 What it raises ends the session: so one that was ended, because another worker goes on with a run, is not renewed.
 """

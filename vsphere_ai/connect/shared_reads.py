@@ -18,15 +18,15 @@ _Key = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(eq=False)
 class _Asking:
-    """A thread that waits at `turn` until its object was read with others (`found`), or until it reads for all."""
+    """A thread that waits at `ready` until its object was read with others (`found`), or until it reads for all."""
 
     ref: str
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    ready: threading.Lock = field(default_factory=threading.Lock)
     leads: bool = False
     found: Mapping[str, Facts] | None = None
 
     def __post_init__(self) -> None:
-        self.turn.acquire()
+        self.ready.acquire()
 
 
 @dataclass
@@ -73,8 +73,8 @@ class SharedReads:
 
     def _wait(self, key: _Key, one: _Asking) -> None:
         try:
-            one.turn.acquire()
-        except BaseException:  # a signal: nobody else may wait for this thread
+            one.ready.acquire()
+        except BaseException:  # a signal: no other thread may wait for this thread
             with self._lock:
                 line = self._lines[key]
                 if one in line.waiting:
@@ -95,7 +95,7 @@ class SharedReads:
         finally:
             self._hand_over(key)
             for each in together:
-                each.turn.release()
+                each.ready.release()
         return {one.ref: found[one.ref]} if one.ref in found else {}
 
     def _hand_over(self, key: _Key) -> None:
@@ -105,7 +105,7 @@ class SharedReads:
             if line.waiting and not line.called:
                 following = line.waiting.pop(0)
                 following.leads = line.called = True
-                following.turn.release()
+                following.ready.release()
                 return
             line.under_way -= 1
             if not line.under_way:

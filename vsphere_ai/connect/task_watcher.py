@@ -126,7 +126,7 @@ class TaskWatcher:
                     self._listed = self._listed - {*removed} | {*added}
                     self._asking.difference_update(removed)
                 for ref in unresolved:
-                    self._tell(ref, Gone())
+                    self._report(ref, Gone())
 
     def _modify(self, view: ManagedObject, add: Iterable[str], remove: Iterable[str]) -> list[str]:
         """Change the list; return the objects that vCenter does not know."""
@@ -143,7 +143,7 @@ class TaskWatcher:
             else:
                 return [*unknown, *map(to_ref, answer or ())]
 
-    def _tell(self, ref: str, news: News) -> None:
+    def _report(self, ref: str, news: News) -> None:
         """Pass on news of a task, or of a VM; that a VM is gone does not end the task."""
         for watch in self._watches:
             if ref == watch.task or (ref == watch.subject and not isinstance(news, Gone)):
@@ -210,11 +210,11 @@ class TaskWatcher:
         values = {change.name: to_plain(change.val) for change in changed.changeSet}
         with self._lock:
             if changed.kind == "leave":
-                self._tell(ref, Gone())
+                self._report(ref, Gone())
                 return
             if "runtime.question" in values:
                 (self._asking.add if values["runtime.question"] else self._asking.discard)(ref)
-            self._tell(ref, values)
+            self._report(ref, values)
 
     def _subscribe(self) -> ManagedObject:
         """Make a collector and its list view, and list all tasks."""

@@ -1,4 +1,4 @@
-"""Whether values that were read as plain ones are of the type that their property is declared with."""
+"""Types of values that were read as plain ones: whether they are those that their properties are declared with."""
 
 from __future__ import annotations
 

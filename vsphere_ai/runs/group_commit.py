@@ -16,22 +16,22 @@ Work = Callable[[Writer], object]
 
 @dataclass(eq=False)
 class _Write:
-    """One write. Its thread waits at `turn` until it is `settled`, or until it `leads`."""
+    """One write. Its thread waits at `ready` until it is `settled`, or until it `leads`."""
 
     work: Work
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    ready: threading.Lock = field(default_factory=threading.Lock)
     leads: bool = False
     settled: bool = False
     error: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.turn.acquire()
+        self.ready.acquire()
 
 
 class GroupCommit:
     """Writes to a database from several threads: on the disk when `write` returns, many with one flush of it.
 
-    The thread that comes first commits what waits; of those that came meanwhile the first one goes on. A transaction
+    The thread that comes first commits what waits; the first of those that came after it goes on. A transaction
     that fails is rolled back, and each of its writes is tried alone, so that only what cannot be written fails.
     """
 
@@ -58,8 +58,8 @@ class GroupCommit:
 
     def _wait(self, one: _Write) -> None:
         try:
-            one.turn.acquire()
-        except BaseException:  # a signal: nobody else may wait for this thread
+            one.ready.acquire()
+        except BaseException:  # a signal: no other thread may wait for this thread
             with self._queue:
                 if one in self._waiting:
                     self._waiting.remove(one)
@@ -69,7 +69,7 @@ class GroupCommit:
             raise
 
     def _lead(self) -> None:
-        """Commit what waits; then let the first of those that came meanwhile go on."""
+        """Commit what waits; then let the first of those that came after it go on."""
         with self._queue:
             group, self._waiting = self._waiting, []
         try:
@@ -83,7 +83,7 @@ class GroupCommit:
                 for each in following:
                     each.leads = True
             for each in (*(g for g in group if g.settled and not g.leads), *following):
-                each.turn.release()
+                each.ready.release()
 
     def _commit(self, group: Sequence[_Write]) -> None:
         kept = Recorder(self._db)

@@ -98,7 +98,7 @@ class Replica:
         unknown = sorted({name for name, _ in changes} - set(STATEMENTS))
         if unknown or not self.path.exists():
             what = f"no statement is called {unknown[0]!r}" if unknown else "it was never begun"
-            raise Storage(f"{self.path}: {what}", "use the same version of vsphere-ai everywhere", rule="fleet.version")
+            raise Storage(f"{self.path}: {what}", "use the same version of vsphere-ai everywhere")
         try:
             with self._open() as db:
                 for name, rows in changes:

@@ -1,4 +1,4 @@
-"""What statements of a journal are carried out on."""
+"""Writer of a journal: what its statements are carried out on."""
 
 from __future__ import annotations
 
