@@ -66,7 +66,13 @@ def test_every_page_shows_the_farm(lab, serve, playbook):
     assert {"esx01.lab.local", "esx02.lab.local", "train-01", "Cluster gpu-a"} <= set(
         re.findall(r"esx0\d\.lab\.local|train-01|Cluster gpu-a", estate)
     )
-    assert "No host has a GPU that gives vGPUs." in whole(browser, "/gpus")
+    gpus = whole(browser, "/gpus")
+    assert "GPUs that give no vGPUs" in gpus
+    assert "esx01.lab.local, esx02.lab.local" in gpus
+    assert re.search(r"<strong>0 of \d</strong> GPUs give vGPUs", front)
+    found = samples(browser.get("/metrics").text)
+    one = (("cluster", "gpu-a"), ("graphics_type", "shared"), ("host", "esx01.lab.local"))
+    assert found["vsphere_ai_gpus_without_vgpus", one] == 2
     drift = whole(browser, "/drift")
     assert str(playbook) in drift
     assert "sched.cpu.halt" in drift
@@ -98,7 +104,7 @@ def test_a_run_of_another_terminal_is_followed_step_by_step(lab, serve):
     assert "Reload" not in page
     assert "esx01.lab.local" in page
     assert run in browser.get("/runs").text
-    until(lambda: "A100" in browser.get("/gpus").text)  # the next reading
+    until(lambda: "stranded" in browser.get("/gpus").text)  # the next reading
     assert "<svg" in browser.get("/gpus").text.partition("<main")[2]
 
 

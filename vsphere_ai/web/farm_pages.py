@@ -12,9 +12,11 @@ from vsphere_ai.report.pages.farm_page import (
     estate_sections,
     gpu_sections,
     host_state,
+    other_gpu_sections,
     path_sections,
     slices_of,
     verdict_of,
+    without_vgpus,
 )
 from vsphere_ai.report.pages.values import Number, Report, Section, Status
 
@@ -33,13 +35,16 @@ def farm_report(what: str, state: FarmState) -> Report:
     if found is not None:
         sections = {
             "estate": lambda: estate_sections(found.estate, found.gpus),
-            "gpus": lambda: gpu_sections(found.gpus, asked=found.asked_hosts),
+            "gpus": lambda: (
+                *gpu_sections(found.gpus, asked=found.asked_hosts),
+                *other_gpu_sections(found.estate, found.gpus),
+            ),
             "paths": lambda: path_sections(found.traces),
             "drift": lambda: tuple(drift_section(d.playbook, d.plan, d.error) for d in found.drift),
         }[what]()
     empty = {
         "estate": "There is no host.",
-        "gpus": "No host has a GPU that gives vGPUs.",
+        "gpus": "No host has an NVIDIA GPU.",
         "paths": "No VM has a PVRDMA adapter.",
         "drift": "Name playbooks to compare with: vsphere-ai serve PLAYBOOK...",
     }
@@ -106,6 +111,14 @@ def _verdict(state: FarmState, finding: tuple[str, Status]) -> tuple[str, Status
     return finding
 
 
+def _gpus(found: FarmSnapshot) -> tuple[str, str]:
+    """Return how many GPUs there are, and what is counted: those that give vGPUs of all of them."""
+    own = sum(map(len, found.gpus.values()))
+    hosts = found.estate.hosts
+    rest = sum(without_vgpus(found.estate[h.ref], found.gpus.get(h.name, ())).total() for h in hosts)
+    return (f"{own} of {own + rest}", "GPUs give vGPUs") if rest else (str(own), "GPU" if own == 1 else "GPUs")
+
+
 def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
     estate = found.estate
     ready = sum(host_state(estate[h.ref]) == "ready" for h in estate.hosts)
@@ -119,7 +132,7 @@ def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
     numbers = [
         Number(f"{ready} of {hosts}", "hosts ready", "" if ready == hosts else "warn"),
         Number(f"{on} of {len(estate.vms)}", "VMs on"),
-        Number(str(len(uses)), "GPU" if len(uses) == 1 else "GPUs"),
+        Number(*_gpus(found)),
     ]
     if slices:
         numbers.append(Number(str(free), f"free slices, {stranded} of them stranded", "warn" if stranded else ""))

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.report.pages.farm_page import clusters_of, host_state, slices_of, verdict_of
+from vsphere_ai.report.pages.farm_page import clusters_of, host_state, slices_of, verdict_of, without_vgpus
 from vsphere_ai.security.redaction import clean
 
 if TYPE_CHECKING:
@@ -125,11 +125,18 @@ def _gpus(found: FarmSnapshot) -> Iterator[Metric]:
                 for name, number in counted.items():
                     slices[name][key] += number
     yield _gauge("gpus", "GPUs that give vGPUs, by mode.", count.items(), (*labels, "mode"))
+    other: Counter[tuple[str, ...]] = Counter()
+    for target in found.estate.hosts:
+        rest = without_vgpus(found.estate[target.ref], found.gpus.get(target.name, ()))
+        for (_, graphics), number in rest.items():
+            other[clusters[target.name], target.name, graphics] += number
+    words = "GPUs that give no vGPUs, by graphics type."
+    yield _gauge("gpus_without_vgpus", words, other.items(), ("cluster", "host", "graphics_type"))
     yield _gauge("vgpus_running", "vGPUs of running VMs.", running.items(), labels)
-    words = {"": "Memory slices of GPUs in MIG mode.", "used": "Memory slices that an instance has."}
-    words |= {"free": "Memory slices that no instance has.", "stranded": "Free memory slices that no profile can use."}
+    said = {"": "Memory slices of GPUs in MIG mode.", "used": "Memory slices that an instance has."}
+    said |= {"free": "Memory slices that no instance has.", "stranded": "Free memory slices that no profile can use."}
     for name, numbers in slices.items():
-        yield _gauge(f"gpu_slices{name and '_'}{name}", words[name], numbers.items(), labels)
+        yield _gauge(f"gpu_slices{name and '_'}{name}", said[name], numbers.items(), labels)
 
 
 def _rest(found: FarmSnapshot) -> Iterator[Metric]:

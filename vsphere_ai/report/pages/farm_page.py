@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.gpu.devices import boards_of, is_vgpu, nvidia_gpus
 from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import counted
@@ -18,7 +18,7 @@ from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.gpu_pictures import gpus_now
 from vsphere_ai.report.pages.path_graph import path_graph
-from vsphere_ai.report.pages.tables import Entry
+from vsphere_ai.report.pages.tables import Entry, few
 from vsphere_ai.report.pages.values import Row, Section
 from vsphere_ai.report.yaml_text import flow
 
@@ -37,6 +37,7 @@ Uses = Mapping[str, Sequence["GpuUse"]]
 _HOST = ("host", "state", "vSphere", "GPUs", "VMs on", "VMs and their vGPUs")
 _GPU = ("hosts", "GPUs", "board", "mode", "runs", "slices", "used", "free", "stranded", "fits")
 _PATH = ("VMs", "hosts", "port group", "protocol", "path", "what stands against it", "remedy")
+_OTHER = ("hosts", "GPUs", "board", "graphics type")
 _DRIFT = ("targets", "difference")
 POWER = {"poweredOn": "", "poweredOff": "off", "suspended": "suspended"}
 
@@ -75,10 +76,14 @@ def clusters_of(estate: Estate) -> dict[str, str]:
 def _host_row(estate: Estate, host: Target, gpus: Sequence[GpuUse]) -> Row:
     facts, vms = estate[host.ref], estate.vms_on(host.ref)
     alike = grouped((_vm_words(estate[vm.ref]), vm) for vm in vms)
-    said = [f"{names(own)}{f': {words}' if words else ''}" for words, own in alike.items()]
+    said = [f"{_few(own, 'VM')}{f': {words}' if words else ''}" for words, own in alike.items()]
     boards = Counter(map(_board, gpus))
     on = sum(estate.is_on(vm.ref) for vm in vms)
     cards = ", ".join(f"{n} x {board}" for board, n in boards.items())
+    without = sum(without_vgpus(facts, gpus).values())
+    cards = ", ".join(
+        filter(None, (cards, f"{without} that give{'s' if without == 1 else ''} no vGPUs" if without else ""))
+    )
     return host.name, host_state(facts), _version(facts), cards, f"{on} of {len(vms)}", "; ".join(said)
 
 
@@ -111,6 +116,34 @@ def _fragmentation(board: Board, present: tuple[Instance, ...], driver: int | No
     return fragmentation(board, present, driver_major=driver)
 
 
+def without_vgpus(host: Facts, gpus: Sequence[GpuUse]) -> Counter[tuple[str, str]]:
+    """Return the NVIDIA GPUs of a host that give no vGPUs as they are: how many of each board and graphics type."""
+    boards, used = boards_of(host), {use.slot.pci for use in gpus}
+    found = Counter[tuple[str, str]]()
+    for gpu in nvidia_gpus(host):
+        pci = str(gpu.get("pciId"))
+        if pci not in used:
+            board = boards.get(pci)
+            name = board.title.partition(",")[0].partition(" (")[0] if board else str(gpu.get("deviceName", ""))
+            found[name, str(gpu.get("graphicsType") or "not known")] += 1
+    return found
+
+
+def other_gpu_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
+    """Return the GPUs that give no vGPUs, hosts that are alike in one row."""
+    alike = grouped(
+        ((board, mode, count), host.name)
+        for host in estate.hosts
+        for (board, mode), count in without_vgpus(estate[host.ref], gpus.get(host.name, ())).items()
+    )
+    rows = tuple(
+        (few(listed(own), len(own), "host"), str(count * len(own)), board, mode)
+        for (board, mode, count), own in alike.items()
+    )
+    note = "vGPUs need the graphics type sharedDirect, and NVIDIA's driver on the host: vsphere-ai check says more."
+    return (Section("GPUs that give no vGPUs", _OTHER, rows, note),) if rows else ()
+
+
 def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
     """Return the GPUs of hosts, those that are alike in one row; `asked`: hosts were asked over SSH."""
     alike = grouped((_gpu_row(use), (host, use.slot.pci)) for host, own in hosts.items() for use in own)
@@ -119,7 +152,7 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
         on = tuple(dict.fromkeys(host for host, _ in places))
         pcis = dict.fromkeys(pci for _, pci in places)
         where = ", ".join(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
-        rows.append((listed(on), f"{len(places)}: {where}", *row))
+        rows.append((few(listed(on), len(on), "host"), f"{len(places)}: {where}", *row))
     note = "Slices are memory slices. A stranded slice is free, and no profile can use it as things stand."
     if not asked:
         note += " Hosts were not asked over SSH: MIG instances that no VM uses are not known."
@@ -165,7 +198,7 @@ def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
     found = tuple(traces)
     alike = grouped((_path_row(trace), trace) for trace in found)
     rows = [
-        (names(t.vm for t in own), names(dict.fromkeys(t.host for t in own if t.host)), *row)
+        (_few((t.vm for t in own), "VM"), _few((t.host for t in own if t.host), "host"), *row)
         for row, own in alike.items()
     ]
     order = ("broken", "unknown", "whole")
@@ -185,6 +218,11 @@ def _traced(trace: Trace) -> Entry:
         "protocol": trace.protocol or None,
         "links": [{"name": link.name, "verdict": link.verdict, "seen": link.seen} for link in trace.links],
     }
+
+
+def _few(targets: Iterable[Target], noun: str) -> str:
+    own = tuple(dict.fromkeys(targets))
+    return few(names(own), len(own), noun)
 
 
 def _path_row(trace: Trace) -> Row:
@@ -212,5 +250,5 @@ def drift_section(playbook: str, plan: Plan | None, error: str = "") -> Section:
     if plan is None:
         return Section(title, ("why it is not known",), ((error,),), wrong=True)
     alike = grouped((difference_text(d), d.target) for d in differences(plan).values())
-    rows = tuple((names(targets), text) for text, targets in alike.items())
+    rows = tuple((few(names(own), len(own), "target"), text) for text, own in alike.items())
     return Section(title, _DRIFT, rows, f"{drift_counts(plan)}.", wrong=bool(rows))
