@@ -27,3 +27,10 @@ def test_graphics_that_wait_for_a_restart_are_left_out_and_that_is_said(cli, soa
 def whole_lines(shown):
     """Comments are wrapped."""
     return shown.replace("\n#   ", " ").splitlines()
+
+
+def test_a_part_of_the_gpu_hosts_is_not_called_the_gpu_hosts(cli):
+    """Of the others nothing was read: they may have GPUs, too."""
+    assert cli("show", "esx01.lab.local,esx02.lab.local", "--kind", "graphics") == 0, cli.err
+    assert "GPU hosts" not in cli.out
+    assert "- name: 2 hosts of cluster gpu-a" in cli.out

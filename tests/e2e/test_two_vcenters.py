@@ -120,6 +120,9 @@ def test_runs_name_their_vcenter_and_are_continued_there_only(cli, sites, both):
     assert cli("runs", "--format", "json") == 0
     runs = {run["vcenter"]: run["run"] for run in json.loads(cli.out)["runs"]}
     assert set(runs) == {"berlin", "munich"}
+    for site in SITES:
+        assert cli("rollback", runs[site], "-i", both, "--yes") in (0, 1), cli.err
+        assert f"vCenter {site} (127.0.0.1:{sites[site].port})" in cli.out
     swapped = cli.file(f"vcenters:\n{entry('berlin', sites['munich'])}", "swapped.yml")
     assert cli("rollback", runs["berlin"], "-i", swapped, "--yes") == 3
     assert cli.error == "run.other-vcenter"

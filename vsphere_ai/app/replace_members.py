@@ -20,6 +20,8 @@ from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.runs.locks import Mode
 
+NO_SETS = "it has no play with vm_set: that names VMs; vsphere-ai explain vm_set shows one"
+
 
 @dataclass(frozen=True)
 class MembersRequest:
@@ -73,7 +75,7 @@ def require_members(playbook: Playbook, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         text = f"no play of {playbook.path} makes the VM '{unknown[0]}'"
-        raise UsageError(text, suggest(unknown[0], known, "it makes") or "it makes none", rule="usage.no-member")
+        raise UsageError(text, suggest(unknown[0], known, "it makes") or NO_SETS, rule="usage.no-member")
 
 
 def _makes_vms(play: Play) -> bool:

@@ -8,6 +8,7 @@ from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Target, TargetKind
 
+DEVICES = "hardware.pciDevice"
 NOUNS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "VMs"}
 
 
@@ -39,7 +40,9 @@ class Titles:
             yield f"{noun[0].upper()}{noun[1:]} {where}", own
         if kind == "host":
             for where, own in {"": every, **places}.items():
-                gpus = [h for h in own if found_gpus(self._estate[h.ref].get("hardware.pciDevice") or ())]
+                if any(self._estate[h.ref].get(DEVICES) is None for h in own):
+                    continue  # of some it was not read, and they may have GPUs
+                gpus = [h for h in own if found_gpus(self._estate[h.ref].get(DEVICES) or ())]
                 yield f"GPU hosts {where}".strip(), gpus
 
     def _by_place(self, targets: Sequence[Target]) -> dict[str, tuple[Target, ...]]:
