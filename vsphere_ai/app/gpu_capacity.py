@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
@@ -26,6 +25,7 @@ from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
+from vsphere_ai.reading.scope import DEVICES, may_accelerate
 from vsphere_ai.resources import kinds
 
 Uses = dict[str, tuple[GpuUse, ...]]
@@ -74,9 +74,14 @@ def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
 
 
 def _read(session: Session) -> Estate:
-    """Read the hosts that `--limit` names, or all."""
-    chosen_of = partial(_limited, session)
-    return readable(read_with(session, lambda e: _depth(e, chosen_of(e))), kinds())
+    """Read the hosts that `--limit` names, or all; and the VMs of those that may have GPUs."""
+
+    def choose(estate: Estate) -> Depth:
+        depth = _depth(estate, _limited(session, estate))
+        without = {ref for ref in depth.hosts if not may_accelerate(estate[ref])}
+        return replace(depth, vms=frozenset(v for v in depth.vms if estate[v].get("runtime.host") not in without))
+
+    return readable(read_with(session, choose, outlines={"HostSystem": DEVICES}), kinds())
 
 
 def _limited(session: Session, estate: Estate) -> tuple[Target, ...]:

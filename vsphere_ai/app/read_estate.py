@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark, ignore
@@ -47,16 +48,21 @@ def read_with(
     choose: Callable[[Estate], Depth],
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _: (),
     probes: tuple[Probe, ...] | None = None,
+    outlines: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Estate:
     """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it.
 
-    `probes` are run instead of those of all kinds.
+    `probes` are run instead of those of all kinds; `outlines` are read of every object of a type, before `choose`.
     """
     from vsphere_ai.reading.collector import collect
 
     request = session.request(choose)
     wanted = request.probes if probes is None else probes
-    estate = collect(session.vcenter, session.shells, replace(request, ask=ask, probes=wanted))
+    estate = collect(
+        session.vcenter,
+        session.shells,
+        replace(request, ask=ask, probes=wanted, outlines={**request.outlines, **outlines}),
+    )
     _remember_names(estate)
     return estate
 

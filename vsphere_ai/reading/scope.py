@@ -83,6 +83,10 @@ def with_gpus(estate: Estate) -> frozenset[str]:
     return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
 
 
+DEVICES = ("hardware.pciDevice", "config.network.rdmaDevice", "config.network.pnic")
+"""What has to be read of a host before `may_accelerate` can say no."""
+
+
 def may_accelerate(host: Facts) -> bool:
     """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
 
