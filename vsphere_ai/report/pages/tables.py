@@ -90,7 +90,8 @@ def impact(value: Entry) -> Section:
     for roll in value.get("rolls", ()):
         batches = [names(t for t in map(target, batch) if t) for batch in roll["batches"]]
         said = f"{roll['at_a_time']} at a time, at most {roll['max_unavailable']} unavailable"
-        rows.append((f"are rolled in cluster {roll['cluster']}", str(len(batches)), "; then ".join(batches), said))
+        hosts = str(sum(map(len, roll["batches"])))
+        rows.append((f"are rolled in cluster {roll['cluster']}", hosts, "; then ".join(batches), said))
     for key, words, of in (("lost", "lose data on reboot", "host"), ("found", "are compared after it with", "host")):
         found_rows = about_rest(value.get(key, ()), of)
         rows += [(words, "", on, said) for on, said in found_rows]
