@@ -9,7 +9,7 @@ from queue import Empty
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.plain import to_object
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.task_watcher import Broken, Gone, TaskWatcher, Watch
+from vsphere_ai.connect.task_watcher import ENDED, Broken, Gone, TaskWatcher, Watch
 from vsphere_ai.connect.vmomi import Collector, vim
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
 from vsphere_ai.model.plain import Plain, PlainObject, inside
@@ -18,7 +18,6 @@ Progress = Callable[[int | None], None]
 _WAKE_S = 8
 """Seconds between two signs of life."""
 _LOOK = "Look at the task in vCenter, then plan again."
-_ENDED = ("success", "error")
 
 
 class TaskMonitor:
@@ -40,7 +39,7 @@ class TaskMonitor:
         except (Unreachable, Denied, VimFault) as error:
             raise self._unknown(f"can no longer be followed: {error.message}") from error
         try:
-            while self.seen.get("info.state") not in _ENDED:
+            while self.seen.get("info.state") not in ENDED:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise self._unknown(f"has not ended within {timeout:.0f} s")
@@ -68,7 +67,7 @@ class TaskMonitor:
 
     def _look_for_question(self) -> None:
         question = self.seen.get("runtime.question")
-        if question and self.seen.get("info.state") not in _ENDED:
+        if question and self.seen.get("info.state") not in ENDED:
             raise self._unknown(
                 f"waits for an answer to a question of the virtual machine: {inside(question, 'text') or ''}",
                 "Answer it in the vSphere Client, then plan again.",

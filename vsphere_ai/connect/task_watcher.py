@@ -24,6 +24,7 @@ _WAKE_S = 8
 """Longest wait in seconds in one request."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _NOT_FOUND = "ManagedObjectNotFound"
+ENDED = ("success", "error")
 _TASK, _VM = ["info.progress", "info.state"], ["runtime.question"]
 
 
@@ -215,6 +216,8 @@ class TaskWatcher:
             if "runtime.question" in values:
                 (self._asking.add if values["runtime.question"] else self._asking.discard)(ref)
             self._report(ref, values)
+            if values.get("info.state") in ENDED:  # before its thread has noticed: nothing more is asked for it
+                self._watches = [watch for watch in self._watches if watch.task != ref]
 
     def _subscribe(self) -> ManagedObject:
         """Make a collector and its list view, and list all tasks."""
