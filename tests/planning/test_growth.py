@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 from support.estates import made, vm, wants
-from support.growing import esx, exponent, of_vms, operations, upgraded
+from support.growing import Calls, esx, exponent, of_vms, operations, upgraded
 
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.document import digest, dumps, plan_document
 from vsphere_ai.planning.planner import again, remaining
+from vsphere_ai.report.plan_text import Beside, plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -45,6 +47,25 @@ def test_planning_reboots_does_not_grow_faster_than_their_number():
     sizes = (200, 400, 800)
     wanted = lambda size: {esx(n): wants(SHARED_DIRECT) for n in range(1, size // 20 + 1)}  # noqa: E731
     assert exponent(sizes, counted(sizes, lambda size: of_vms(size, even=True), wanted)) <= 1.1
+
+
+def test_planning_does_not_grow_faster_than_a_cluster_whose_vms_all_change():
+    """Each VM can run on each host: what hosts decide is worked out once for all VMs that are alike."""
+    sizes = (200, 400, 800)
+    assert exponent(sizes, counted(sizes, of_vms, upgraded)) <= 1.1
+
+
+def test_a_plan_is_written_and_shown_in_proportion_to_its_steps():
+    sizes, written, shown, operated = (200, 400, 800), [], [], []
+    for size in sizes:
+        plan = made(of_vms(size, even=True), upgraded(size))
+        with Calls() as calls:
+            written.append(len(dumps(plan_document(plan))))
+            shown.append(len(plan_text(plan, digest(plan), beside=Beside(full=True))))
+        operated.append(calls.count)
+    assert exponent(sizes, written) <= 1.1
+    assert exponent(sizes, shown) <= 1.1
+    assert exponent(sizes, operated) <= 1.1
 
 
 @pytest.mark.parametrize("of", [remaining, again])

@@ -19,10 +19,11 @@ T = TypeVar("T")
 
 def observe(estate: Estate, kinds: Kinds) -> Observed:
     """Return the observed state of every kind on every datacenter, host and VM, each observed when it is asked for."""
+    kind_of = cache(estate.kind_of)  # asked for each kind of each target, again and again
     return Observed(
         tuple(kinds),
         refs=lambda kind: (target.ref for target in estate.targets(kinds[kind].target)),
-        has=lambda ref, kind: kind in kinds and estate.kind_of(ref) == kinds[kind].target,
+        has=lambda ref, kind: kind in kinds and kind_of(ref) == kinds[kind].target,
         observe=lambda ref, kind: kinds[kind].observe(estate[ref], estate),
     )
 

@@ -11,6 +11,7 @@ from vsphere_ai.capacity.host import Host, likeness
 from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, VmDemand
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of
@@ -64,9 +65,9 @@ def _pairs(
     first: Mapping[Target, Sequence[Target]], orders: Mapping[Target, Collection[Target]]
 ) -> Iterator[tuple[Target, Target]]:
     """Yield who powers on before whom, where no order of the whole host has that decided."""
-    decided = [frozenset(order) for order in orders.values()]
+    decided = {vm: host for host, order in orders.items() for vm in order}
     for vm, takers in first.items():
-        yield from ((vm, taker) for taker in takers if not any({vm, taker} <= order for order in decided))
+        yield from ((vm, t) for t in takers if vm not in decided or decided[vm] != decided.get(t))
 
 
 def _handovers(before: View, after: View, changing: Iterable[Target]) -> Iterator[tuple[Target, Target]]:
@@ -76,9 +77,9 @@ def _handovers(before: View, after: View, changing: Iterable[Target]) -> Iterato
         have = _devices(vm, before, (before.state(vm.ref, kind) for kind in before.kinds))
         will_have = _devices(vm, after, after.wanted(vm.ref))
         changes[vm] = (after.estate.host_of(vm.ref), will_have - have, have - will_have)
+    givers = grouped((vm for vm, (_, _, less) in changes.items() if less), lambda vm: changes[vm][0])
     for vm, (host, more, _) in changes.items():
-        others = ((o, less) for o, (where, _, less) in changes.items() if more and o != vm and where == host)
-        yield from ((vm, other) for other, less in others if less)
+        yield from ((vm, other) for other in givers.get(host, ()) if more and other != vm)
 
 
 def _devices(vm: Target, view: View, states: Iterable[object]) -> Counter[object]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import floor
 
 from vsphere_ai.language.play import Rolling, TargetPlans
@@ -37,11 +38,14 @@ class Roll:
         """All hosts of the rollout, in order."""
         return tuple(h for batch in self.batches for h in batch)
 
+    @cached_property
+    def _places(self) -> Mapping[Target, tuple[int, int]]:
+        return {h: (number, at) for number, batch in enumerate(self.batches) for at, h in enumerate(batch)}
+
     def before(self, host: Target) -> tuple[Target, ...]:
         """Return the hosts that have to be done: the batch before, or the one before it in its batch."""
-        number = next(n for n, batch in enumerate(self.batches) if host in batch)
+        number, at = self._places[host]
         batch = self.batches[number]
-        at = batch.index(host)
         earlier = (batch[at - self.at_a_time],) if at >= self.at_a_time else ()
         # the first ones of a batch wait for all of the batch before; the others wait for them
         return earlier or (self.batches[number - 1] if number else ())
@@ -68,7 +72,7 @@ def make_rolls(
         slots, found = _slots(estate, order, cluster, wanted)
         problems += found
         rollings = [rolling_of(desired, h) for h in order]
-        batches = tuple(_batches(order, [r.serial for r in rollings]))
+        batches = tuple(_batches(order, tuple({r.serial for r in rollings})))
         facts = estate.get(ref)
         allowed = min(_share(r.max_fail, len(order), least=0) for r in rollings)
         rolls.append(Roll(facts.name if facts else ref, batches, slots, allowed, wanted, cluster))
@@ -100,7 +104,8 @@ def _batches(order: Sequence[Target], serials: Sequence[tuple[int | str, ...]]) 
 def _slots(
     estate: Estate, order: Sequence[Target], cluster: Sequence[Target], wanted: int
 ) -> tuple[int, tuple[Problem, ...]]:
-    down = [h for h in cluster if h not in order and is_down(estate, h)]
+    rolled = frozenset(order)
+    down = [h for h in cluster if h not in rolled and is_down(estate, h)]
     slots = max(1, min(wanted - len(down), len(order)))
     if wanted > len(down):
         return slots, ()

@@ -123,8 +123,10 @@ class Tuning(Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """An affinity means something on the host it was made for only."""
-        others = [h.name for h in view.candidates(target.ref) if h != view.estate.host_of(target.ref)]
-        if isinstance(self.numa_affinity, tuple) and others and view.is_planned(target.ref, self.kind):
+        if not isinstance(self.numa_affinity, tuple) or not view.is_planned(target.ref, self.kind):
+            return
+        own = view.estate.host_of(target.ref)
+        if any(h != own for h in view.candidates(target.ref)):
             yield "the NUMA affinity goes with the VM to other hosts, where its GPU may be on another node"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
