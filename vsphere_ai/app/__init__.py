@@ -38,6 +38,21 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
+    from vsphere_ai.app.fleet_plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
+    from vsphere_ai.app.fleet_run import (
+        FleetOptions,
+        FleetRun,
+        FleetStop,
+        LocalExecutor,
+        begin_fleet,
+        carry_out_fleet,
+        compare_fleet,
+        fleet_exit_code,
+        fleet_outcomes,
+        list_fleets,
+        open_fleet,
+    )
+    from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, open_or_resume
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
     from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
     from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, gpu_use, load_profile
@@ -134,6 +149,12 @@ _NAMES = {
     "events": "Emit Event ignore",
     "farm_readings": "FarmReader FarmState farm_reader read_farm",
     "farm_snapshot": "FarmRequest FarmSnapshot",
+    "fleet_plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
+    "fleet_run": (
+        "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
+        "fleet_outcomes list_fleets open_fleet"
+    ),
+    "fleet_shard": "Shard ShardOutcome open_or_resume",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "launch_export": "JobExportRequest check_job_export export_job",
@@ -217,6 +238,10 @@ __all__ += ["RunFollower", "RunProgress", "is_alive", "run_stamps"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 __all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
 __all__ += ["learn_profile"]
+__all__ += ["FleetPlan", "FleetPlanRequest", "open_fleet_plan", "plan_fleet", "save_fleet_plan"]
+__all__ += ["FleetOptions", "FleetRun", "FleetStop", "LocalExecutor", "begin_fleet", "carry_out_fleet"]
+__all__ += ["compare_fleet", "fleet_exit_code", "fleet_outcomes", "list_fleets", "open_fleet"]
+__all__ += ["Shard", "ShardOutcome", "open_or_resume"]
 
 
 def __getattr__(name: str) -> object:

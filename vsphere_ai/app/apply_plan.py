@@ -61,6 +61,8 @@ class ApplyRequest:
     """The text of a saved plan, in place of a file; `what` is its name then."""
     run: str = ""
     """The id of its run; a new one where it is empty."""
+    compare_only: bool = False
+    """Lock, plan again and compare with the saved plan; carry nothing out."""
     budget: HostBudget | None = None
     """Hosts that may be out of service at once, together with other runs."""
 
@@ -114,6 +116,8 @@ def _apply(
         if saved:
             _require_same(saved, plan, digest, request.what)
         plan = checked(session, plan, estate)
+        if request.compare_only and not plan.problems:
+            return RunResult(plan, 0)
         confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
         outputs = planned_outputs(session, playbook, estate)

@@ -93,7 +93,11 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
 
     Problems are part of the plan; `InputError` when the playbook or the inventory is wrong.
     """
-    playbook = load(request.playbook, request.estate, emit)
+    return plan_loaded(load(request.playbook, request.estate, emit), request, emit)
+
+
+def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -> PlanResult:
+    """Plan a playbook that was loaded of the file that the request names."""
     with open_session(request.estate, playbook, emit) as session:
         announce(session, emit)
         made, estate = make_plan(session, playbook)

@@ -26,6 +26,7 @@ COMPLETE = "_VSPHERE_AI_COMPLETE"
 COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
+    "fleet": ("vsphere_ai.cli.fleet", "Plan and carry out one playbook in several vCenters."),
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
     "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
     "adopt": ("vsphere_ai.cli.adopt", "Make VMs that are there VMs of a set; nothing of them changes."),
@@ -63,7 +64,7 @@ COMMANDS = {
 }
 GROUPS = {
     "Set up": ("lab", "init", "examples", "trust", "doctor", "completion"),
-    "Change the estate": ("plan", "apply", "destroy", "replace", "adopt"),
+    "Change the estate": ("plan", "apply", "fleet", "destroy", "replace", "adopt"),
     "After a run": ("runs", "resume", "rollback", "report", "unlock"),
     "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve", "metrics"),
     "Train": ("health", "launch", "bench", "accept", "output", "render"),

@@ -175,8 +175,13 @@ def _targets(
     try:
         chosen = [select(c, play.target, inventory, estate, mark=play.pattern_mark) for c in _choices(play)]
         meant = tuple(dict.fromkeys(t for each in chosen for t in each))
+        if playbook.unmatched:
+            playbook.unmatched.pop(play.mark, None)
         return meant if play.part is None else _part(play, playbook, meant)
     except InputError as error:
+        if playbook.unmatched is not None:
+            playbook.unmatched[play.mark] = error
+            return ()
         for found in error.diagnostics:
             text = found.excerpt or (playbook.excerpt(found.mark) if found.mark == play.pattern_mark else "")
             faults.add(found.mark, found.message, found.help, excerpt=text)

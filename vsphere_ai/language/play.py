@@ -263,6 +263,8 @@ class Playbook:
     """Names of its variables, in order."""
     texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Texts of the files that it includes, by name."""
+    unmatched: dict[Mark, InputError] | None = field(default=None, repr=False, compare=False)
+    """Where it is for several vCenters: plays by their place whose patterns mean nothing in this one, and why."""
 
     def excerpt(self, mark: Mark, width: int = 1) -> str:
         """Return the line of a place in the playbook, or in a file that it includes, as `document.excerpt` does."""

@@ -235,7 +235,7 @@ def digest(plan: Plan) -> str:
     server = {k: v for k, v in plain(document.vcenter).items() if k != "offered_api"}
     kept = document.model_dump(mode="json", exclude_unset=True, include={"items", "problems", "steps"})
     lost = [plain(each) for each in plan.impact.lost if each.what]
-    return _sha256({**kept, "vcenter": server, **({"lost": lost} if lost else {})})
+    return checksum({**kept, "vcenter": server, **({"lost": lost} if lost else {})})
 
 
 def saved_plan(
@@ -250,7 +250,7 @@ def saved_plan(
     if playbook.variables:
         own["variables"] = plain(playbook.variables)
     content = {**PlanDocument.of(plan, expected, world).as_json(), **own}
-    return {**content, "seal": _sha256(content)}
+    return {**content, "seal": checksum(content)}
 
 
 def open_saved(text: str, name: str) -> SavedPlan:
@@ -261,15 +261,15 @@ def open_saved(text: str, name: str) -> SavedPlan:
 
     try:
         document = json.loads(text)
-        checksum = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
-        own = _sha256(document)
+        given = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
+        own = checksum(document)
     except RecursionError:
         raise refused("is not a saved plan: it is nested too deeply") from None
     except ValueError as error:
         raise refused(f"is not a saved plan: {error}") from error
-    if not isinstance(document, dict) or checksum is None:
+    if not isinstance(document, dict) or given is None:
         raise refused("is not a saved plan")
-    if checksum != own:
+    if given != own:
         raise refused("was edited after it was made; nothing was changed", "plan.edited")
     if document.get("schema_version") != SCHEMA_VERSION:
         raise refused(f"has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", "plan.schema")
@@ -364,6 +364,7 @@ def _value(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
 
 
-def _sha256(document: object) -> str:
+def checksum(document: object) -> str:
+    """Return the SHA-256 of JSON values, in whatever order their keys are."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,160 @@
+"""A fleet: one playbook in two vCenters, judged by the ledgers of their labs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+pytestmark = pytest.mark.lab
+SCENARIO = """
+name: {0}
+timing: {{boot_seconds: 0.3, task_seconds: {1}, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
+vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
+"""
+SITES = ("berlin", "munich")
+PLAY = "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in SITES)
+
+
+@pytest.fixture
+def sites(make_lab):
+    return {site: make_lab(SCENARIO.format(site, 0.005)) for site in SITES}
+
+
+@pytest.fixture
+def both(cli, sites):
+    return inventory(cli, sites)
+
+
+def inventory(cli, sites):
+    return cli.file(f"vcenters:\n{''.join(entry(site, lab) for site, lab in sites.items())}", "both.yml")
+
+
+def entry(name, lab):
+    return f"""  {name}:
+    address: 127.0.0.1
+    port: {lab.port}
+    username: administrator@vsphere.local
+    password: "file:{lab.directory / "password"}"
+    tls: {{ca_file: "{lab.directory / "ca.pem"}"}}
+"""
+
+
+def effects(lab):
+    """How often each VM was upgraded, by the lab's ledger."""
+    return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
+
+
+def once(site):
+    return {f"{site}-{n:02}": 1 for n in range(1, 5)}
+
+
+def test_one_playbook_is_planned_and_carried_out_in_all_vcenters(cli, sites, both):
+    playbook = cli.file(PLAY)
+    assert cli("fleet", "plan", playbook, "-i", both) == 0, cli.err
+    assert "Fleet plan, 2 vCenters" in cli.out
+    assert cli("fleet", "plan", playbook, "-i", both, "--format", "json") == 0
+    plan = json.loads(cli.out)
+    assert plan["totals"]["steps"] == sum(len(s["plan"]["steps"]) for s in plan["shards"]) > 0
+    assert {s["vcenter"] for s in plan["shards"]} == set(SITES)
+    assert cli("fleet", "apply", playbook, "-i", both, "--yes", "--format", "json") == 0, cli.err
+    done = json.loads(cli.out)
+    assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
+    assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
+    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
+    assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the journals alone"
+    assert cli("fleet", "apply", playbook, "-i", both, "--yes") == 0
+    assert cli("fleet", "resume", done["fleet"]) == 0, "it is over, and nothing is sent"
+    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+
+
+def test_a_play_has_to_mean_something_somewhere(cli, sites, both):
+    playbook = cli.file(f"{PLAY}- vms: berlon-01\n  hardware: {{version: 19}}\n")
+    assert cli("fleet", "plan", playbook, "-i", both) == 65
+    assert "berlon-01" in cli.err
+    assert "berlin-01" in cli.err, "what is near"
+    assert cli("fleet", "plan", cli.file(PLAY), "-i", both, "--vcenter", "hamburg") == 64
+    assert "berlin, munich" in cli.err
+    assert cli("fleet", "plan", cli.file(PLAY), "-i", both, "--vcenter", "munich") == 65, "the play of the other"
+
+
+def test_one_stale_shard_refuses_all_of_a_saved_plan(cli, sites, both, tmp_path):
+    playbook, saved = cli.file(PLAY), tmp_path / "fleet.json"
+    assert cli("fleet", "plan", playbook, "-i", both, "-o", saved) == 0, cli.err
+    alone = cli.file("- vms: munich-01\n  hardware: {version: 19}\n", "alone.yml")
+    assert cli("apply", alone, "-i", both, "--vcenter", "munich", "--yes") == 0, cli.err
+    assert cli("fleet", "apply", saved, "-i", both) == 3
+    assert cli.error == "plan.stale"
+    assert "munich" in cli.err
+    assert effects(sites["berlin"]) == {}
+    text = saved.read_text("utf-8").replace('"budget": null', '"budget": 7')
+    saved.write_text(text, encoding="utf-8")
+    assert cli("fleet", "apply", saved, "-i", both) == 3
+    assert cli.error == "plan.edited"
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, after):
+    """The whole process is killed when so many changes are in the ledgers; some are under way then."""
+    sites = {site: make_lab(SCENARIO.format(site, 0.3)) for site in SITES}
+    both = inventory(cli, sites)
+    arguments = ("fleet", "apply", cli.file(PLAY), "-i", both, "--yes", "--parallel", "2")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vsphere_ai", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    seen, deadline = "", time.monotonic() + 60
+    while after == 0 and "  run " not in seen and time.monotonic() < deadline:
+        seen += process.stdout.readline()
+    while sum(sum(effects(lab).values()) for lab in sites.values()) < after and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert cli("fleet", "status", "--format", "json") == 0
+    shards = json.loads(cli.out)["fleets"][0]["shards"]
+    assert not all(s["state"] == "done" for s in shards), "it was killed in the middle"
+    assert cli("fleet", "resume") == 0, cli.out + cli.err
+    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    assert cli("fleet", "status", "--format", "json") == 0
+    again = json.loads(cli.out)["fleets"][0]["shards"]
+    assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
+    assert {s["state"] for s in again} == {"done"}
+
+
+HOSTS = """
+name: {0}
+timing: {{boot_seconds: 0.6, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts: [{{name: "esx[01:02].{0}.local", cluster: {0}, ssh: {{running: true, policy: on}}, gpus: [{{board: A100-PCIE-40GB, count: 1}}]}}]
+"""
+GRAPHICS = "- hosts: 'esx*'\n  graphics: {default_type: shared_direct}\n  rolling: {reboot: api}\n"
+
+
+def test_the_budget_counts_hosts_of_all_vcenters(cli, make_lab):
+    sites = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    both, playbook = inventory(cli, sites), cli.file(GRAPHICS)
+    given = ("fleet", "apply", playbook, "-i", both, "--yes", "--budget", "1")
+    assert cli(*given, "--reboot", "3") == 3
+    assert cli.error == "reboot.other-number"
+    assert cli(*given, "--reboot", "4") == 0, cli.out + cli.err
+    out = most = 0
+    for line in cli.out.splitlines():
+        if "enter maintenance mode" in line:
+            out += line.split("enter maintenance mode")[0].count("start") or "start" in line
+            most = max(most, out)
+        if "leave maintenance mode" in line and "done" in line:
+            out -= 1
+    assert cli.out.count("enter maintenance mode") >= 4
+    assert most == 1, cli.out

@@ -1,0 +1,233 @@
+"""Plan of a fleet: one playbook planned in several vCenters side by side, as one document with totals."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from vsphere_ai import __version__
+from vsphere_ai.app.events import Emit
+from vsphere_ai.app.new_files import require_absent
+from vsphere_ai.app.plan_playbook import PlanRequest, plan_loaded
+from vsphere_ai.app.references import load
+from vsphere_ai.app.results import exit_code_of
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.planning.document import SavedPlan, checksum, dumps, open_saved
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+FLEET_VERSION = 1
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FleetPlanRequest:
+    """Which playbook to plan, in which vCenters of an inventory (all of them where none is named).
+
+    `budget`: hosts out of service at the same time in all vCenters together; None: no such limit.
+    """
+
+    playbook: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    vcenters: tuple[str, ...] = ()
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class PlannedShard:
+    """The plan of one vCenter: its saved document, and the same as values."""
+
+    vcenter: str
+    document: Mapping[str, JsonValue]
+    plan: SavedPlan
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all shards do together. `seconds`: the slowest shard, or what the budget makes of it."""
+
+    vcenters: int
+    steps: int
+    reboots: int
+    power_cycles: int
+    destroyed: int
+    seconds: float
+    budget_bound: bool = False
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """Plans of several vCenters. `without` are chosen vCenters for which the playbook has nothing."""
+
+    playbook: str
+    shards: tuple[PlannedShard, ...]
+    without: tuple[str, ...] = ()
+    budget: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0, or why the fleet is refused: the most serious code of a shard."""
+        refused = (s.plan.problems for s in self.shards if s.plan.problems)
+        return most_serious(exit_code_of(problems) for problems in refused)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the digests of all shards."""
+        return checksum([[s.vcenter, s.plan.digest] for s in self.shards])
+
+    @property
+    def totals(self) -> Totals:
+        """What all shards do together."""
+        plans = [s.plan for s in self.shards]
+        impacts = [p.impact for p in plans]
+        slowest = max((p.expected.seconds for p in plans if p.expected), default=0.0)
+        windows = sum(len({*p.impact.reboots, *p.impact.maintenance}) * p.expected.host for p in plans if p.expected)
+        bound = windows / self.budget if self.budget else 0.0
+        return Totals(
+            len(plans),
+            sum(len(p.steps) for p in plans),
+            sum(len(i.reboots) for i in impacts),
+            sum(len(i.power_cycles) for i in impacts),
+            sum(len(i.destroyed) for i in impacts),
+            max(slowest, bound),
+            bound > slowest,
+        )
+
+    def saved(self) -> Mapping[str, JsonValue]:
+        """Return the content of the file of a fleet plan, which `fleet apply` takes."""
+        content: dict[str, JsonValue] = {
+            "fleet_version": FLEET_VERSION,
+            "vsphere_ai": __version__,
+            "playbook": self.playbook,
+            "digest": self.digest,
+            "totals": {**vars(self.totals)},
+            "budget": self.budget,
+            "without": list(self.without),
+            "shards": [{"vcenter": s.vcenter, "plan": dict(s.document)} for s in self.shards],
+        }
+        return {**content, "seal": checksum(content)}
+
+
+def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit]) -> FleetPlan:
+    """Plan a playbook in every chosen vCenter side by side. `emit` makes a listener for a vCenter. Changes nothing.
+
+    A play without `vcenter` is for all of them; where its pattern means nothing in one, but something in another, it
+    is left out there. `InputError` where it means nothing in any. Any error of one vCenter is an error of the fleet.
+    """
+    names = chosen_vcenters(request)
+    found = side_by_side(names, lambda name: _plan_one(request, name, emit(name)))
+    _require_matched([unmatched for _, unmatched in found], names)
+    shards = tuple(shard for shard, _ in found if shard is not None)
+    if not shards:
+        text = f"{request.playbook} has no play for {', '.join(names)}"
+        raise UsageError(text, "name the vCenters of its plays with --vcenter", rule="usage.vcenter")
+    with_plan = {s.vcenter for s in shards}
+    without = tuple(n for n in names if n not in with_plan)
+    return FleetPlan(str(request.playbook), shards, without, request.budget)
+
+
+def chosen_vcenters(request: FleetPlanRequest) -> tuple[str, ...]:
+    """Return the vCenters that are named, else all of the inventory; `UsageError` for one that it has not."""
+    known = find_inventory(request.estate.inventory).vcenters
+    for name in request.vcenters:
+        if name not in known:
+            raise UsageError(f"the inventory has no vCenter '{name}'", suggest(name, known, "it has"))
+    return tuple(dict.fromkeys(request.vcenters)) or tuple(known)
+
+
+def side_by_side(names: Sequence[str], work: Callable[[str], T]) -> list[T]:
+    """Do something for every vCenter at once; one error for all that fail, as serious as the most serious of them."""
+
+    def one(name: str) -> T | VsphereAiError:
+        try:
+            return work(name)
+        except VsphereAiError as error:
+            return error
+
+    with ThreadPoolExecutor(max(1, len(names)), thread_name_prefix="fleet") as pool:
+        found = list(pool.map(one, names))
+    errors = {n: e for n, e in zip(names, found, strict=True) if isinstance(e, VsphereAiError)}
+    if errors:
+        raise _together(errors)
+    return [each for each in found if not isinstance(each, VsphereAiError)]
+
+
+def _together(errors: Mapping[str, VsphereAiError]) -> VsphereAiError:
+    if all(isinstance(e, InputError) for e in errors.values()):
+        return InputError({d for e in errors.values() if isinstance(e, InputError) for d in e.diagnostics})
+    code = most_serious(e.exit_code for e in errors.values())
+    worst = next(e for e in errors.values() if e.exit_code == code)
+    text = "\n".join(f"{name}: {e.message}" for name, e in errors.items())
+    made = Refused(text, worst.remedy or "nothing was changed in any vCenter", rule=worst.rule)
+    made.exit_code, made.title = code, worst.title
+    return made
+
+
+def _plan_one(
+    request: FleetPlanRequest, name: str, emit: Emit
+) -> tuple[PlannedShard | None, Mapping[Mark, InputError | None]]:
+    """Return the plan of one vCenter, and its plays: each with why it means nothing there, None where it does."""
+    estate = replace(request.estate, vcenter=name)
+    playbook = load(request.playbook, estate, emit)
+    unmatched: dict[Mark, InputError] = {}
+    playbook = replace(playbook, unmatched=unmatched)
+    own = [p.mark for p in playbook.plays if p.vcenter in ("", name)]
+    if not own:
+        return None, {}
+    result = plan_loaded(playbook, PlanRequest(request.playbook, estate), emit)
+    plays = {mark: unmatched.get(mark) for mark in own}
+    if all(plays.values()):
+        return None, plays
+    kept = tuple(p for p in result.playbook.plays if p.mark not in unmatched and p.vcenter in ("", name))
+    document = replace(result, playbook=replace(result.playbook, plays=kept)).saved()
+    values: Mapping[str, JsonValue] = json.loads(json.dumps(document))
+    return PlannedShard(name, values, open_saved(json.dumps(values), name)), plays
+
+
+def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: Sequence[str]) -> None:
+    """Refuse a play whose pattern means nothing in any of its vCenters."""
+    plays: dict[Mark, list[InputError | None]] = {}
+    for each in found:
+        for mark, why in each.items():
+            plays.setdefault(mark, []).append(why)
+    errors = [[e for e in why if e is not None] for why in plays.values() if all(why)]
+    if errors:
+        error = InputError({d for each in errors for e in each for d in e.diagnostics})
+        error.compared_with = f"vCenters {', '.join(names)}"
+        raise error
+
+
+def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
+    """Write a fleet plan to a new file that only its owner can read."""
+    require_absent([path])
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(dumps(plan.saved()) + "\n")
+
+
+def open_fleet_plan(path: Path) -> FleetPlan:
+    """Read the file of a fleet plan; `Conflict` where it is none, or was edited."""
+    again = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        seal = values.pop("seal")
+        shards = tuple((str(s["vcenter"]), s["plan"]) for s in values["shards"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        text = f"{path} is not the plan of a fleet: {type(error).__name__}"
+        raise Conflict(text, again, rule="plan.unreadable") from None
+    if checksum(values) != seal:
+        raise Conflict(f"{path} was edited after it was made; nothing was changed", again, rule="plan.edited")
+    if values.get("fleet_version") != FLEET_VERSION:
+        text = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
+        raise Conflict(text, again, rule="plan.schema")
+    opened = tuple(PlannedShard(name, plan, open_saved(json.dumps(plan), f"{path}, {name}")) for name, plan in shards)
+    return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])

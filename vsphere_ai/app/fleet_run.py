@@ -1,0 +1,208 @@
+"""Run of a fleet: its record, its shards carried out side by side, and how each stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.app.apply_plan import ApplyRequest, apply
+from vsphere_ai.app.events import Emit, Event, RunStarted
+from vsphere_ai.app.fleet_plan import FleetPlan, side_by_side
+from vsphere_ai.app.fleet_shard import Executor, FleetEmit, Shard, ShardOutcome, find_run, open_or_resume, outcome_of
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import Storage, UsageError, most_serious
+from vsphere_ai.execution.host_budget import LocalBudget
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.runs import journal, locks
+from vsphere_ai.security.state_dir import flush, own_folder, state_dir
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.stop import Stop
+    from vsphere_ai.runs.locks import Mode
+
+FOLDER = "fleets"
+
+
+@dataclass(frozen=True)
+class FleetRun:
+    """Record of a fleet run, written before its first shard starts, and never changed: the journals say how it goes."""
+
+    fleet: str
+    started: str
+    playbook: str
+    shards: tuple[Shard, ...]
+    budget: int | None = None
+    halt_on_failure: bool = False
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """How a fleet is carried out."""
+
+    estate: EstateRequest
+    lock: Mode | None = None
+    halt_on_failure: bool = False
+
+
+class FleetStop:
+    """Stops all shards in order, from any thread and from signal handlers; those not yet started never start."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._stops: list[Stop] = []
+
+    def __call__(self, number: int = signal.SIGTERM) -> None:
+        """Start nothing more in any shard."""
+        self.number = self.number or number
+        for stop in tuple(self._stops):
+            stop(number)
+
+    def add(self, stop: Stop) -> None:
+        """Stop this shard too, at once if that was requested before."""
+        self._stops.append(stop)
+        if self.number:
+            stop(self.number)
+
+
+class LocalExecutor:
+    """Carries shards out in threads of this process."""
+
+    def __init__(self, stop: FleetStop, budget: int | None = None, *, halt_on_failure: bool = False) -> None:
+        self._stop, self._halt = stop, halt_on_failure
+        self._budget = LocalBudget(budget) if budget else None
+
+    def run(self, shards: Sequence[Shard], emit: FleetEmit) -> Iterator[ShardOutcome]:
+        """Carry shards out; yield the outcome of each as soon as it has ended."""
+        with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
+            for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
+                outcome = done.result()
+                if self._halt and not outcome.over and not self._stop.number:
+                    self._stop()
+                yield outcome
+
+    def _one(self, shard: Shard, emit: FleetEmit) -> ShardOutcome:
+        def listen(event: Event) -> None:
+            if isinstance(event, RunStarted):
+                self._stop.add(event.stop)
+            emit(shard.vcenter, event)
+
+        if self._stop.number:
+            return outcome_of(shard)
+        return open_or_resume(shard, listen, self._budget)
+
+
+def compare_fleet(plan: FleetPlan, options: FleetOptions, emit: Callable[[str], Emit]) -> None:
+    """Lock, plan again and compare every shard; an error where one is not as planned. Changes nothing."""
+    plans = {s.vcenter: s for s in plan.shards}
+
+    def one(name: str) -> None:
+        text, estate = json.dumps(plans[name].document), replace(options.estate, vcenter=name)
+        what = Path(f"the plan of {name}")
+        request = ApplyRequest(what, estate, yes=True, lock=options.lock, document=text, compare_only=True)
+        apply(request, emit(name))
+
+    side_by_side(tuple(plans), one)
+
+
+def begin_fleet(plan: FleetPlan, options: FleetOptions) -> FleetRun:
+    """Write the record of a new fleet run, with the ids of the runs of its shards; it is on the disk then."""
+    estate, fleet = options.estate, journal.new_name()
+    inventory = str(find_inventory(estate.inventory).path.absolute())
+    shards = tuple(
+        Shard(fleet, s.vcenter, _new_run(), s.document, inventory, estate.parallel, options.lock, estate.ssh_login)
+        for s in plan.shards
+        if s.plan.steps
+    )
+    run = FleetRun(fleet, journal.now(), plan.playbook, shards, plan.budget, options.halt_on_failure)
+    _write(run)
+    return run
+
+
+def _new_run() -> str:
+    while True:  # of one second there are 65,536 names
+        name = journal.new_name()
+        if find_run(name) is None:
+            return name
+
+
+def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
+    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order."""
+    with locks.hold_run(f"fleet-{run.fleet}"):
+        known = {o.vcenter: o for o in fleet_outcomes(run) if o.over}
+        for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
+            known[outcome.vcenter] = outcome
+    return tuple(known[s.vcenter] for s in run.shards)
+
+
+def fleet_outcomes(run: FleetRun) -> tuple[ShardOutcome, ...]:
+    """Return how the shards of a fleet run stand by their journals on this machine."""
+    return tuple(map(outcome_of, run.shards))
+
+
+def fleet_exit_code(outcomes: Sequence[ShardOutcome], number: int = 0) -> int:
+    """Return the most serious exit code of shards; 128 + the number of the signal where that stopped them."""
+    stopped = (o for o in outcomes if not o.over)
+    code = most_serious(1 if o.exit_code >= 128 else o.exit_code for o in stopped)
+    return 128 + number if number and code in (0, 1) else code
+
+
+def _folder() -> Path:
+    return own_folder(FOLDER)
+
+
+def _write(run: FleetRun) -> None:
+    path = _folder() / f"{run.fleet}.json"
+    draft = path.with_suffix(".new")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(run), file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        flush(path.parent)
+    except OSError as error:
+        raise Storage(f"{path}: {error.strerror}", "nothing was changed; make room or repair the folder") from error
+
+
+def open_fleet(name: str = "") -> FleetRun:
+    """Return the record of a fleet run by its name or the beginning of it; the latest one that is not over without."""
+    known = [path.stem for path in _files()]
+    if not name:
+        runs = (_read(run) for run in reversed(known))
+        found = next((r for r in runs if not all(o.over for o in fleet_outcomes(r))), None)
+        if found is None:
+            raise UsageError("no fleet run is unfinished", "vsphere-ai fleet status lists them", rule="run.none")
+        return found
+    meant = [each for each in known if each.startswith(name)]
+    if len(meant) != 1:
+        what = f"several fleet runs begin with {name}" if meant else f"there is no fleet run {name}"
+        raise UsageError(what, suggest(name, known, "there is") or "none was begun here", rule="run.none")
+    return _read(meant[0])
+
+
+def list_fleets() -> tuple[FleetRun, ...]:
+    """Return the fleet runs of this machine, the oldest first."""
+    return tuple(_read(path.stem) for path in _files())
+
+
+def _files() -> list[Path]:
+    return sorted(_folder().glob("*.json")) if (state_dir() / FOLDER).exists() else []
+
+
+def _read(name: str) -> FleetRun:
+    path = _folder() / f"{name}.json"
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        shards = tuple(Shard(**shard) for shard in values.pop("shards"))
+        return FleetRun(shards=shards, **values)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        text = f"{path} cannot be read: {error}"
+        raise Storage(text, "finish its runs one by one: vsphere-ai runs", rule="journal.damaged") from error

@@ -1,0 +1,296 @@
+"""`vsphere-ai fleet`: one playbook in several vCenters, as one plan and one run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vsphere_ai.cli import signals, streams
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import (
+    FILE,
+    agreed,
+    destroy_option,
+    fleet_options,
+    format_option,
+    lock_option,
+    login_option,
+    number_options,
+    quiet_option,
+    reboot_option,
+    width,
+    yes_option,
+)
+from vsphere_ai.errors import Conflict, UsageError
+from vsphere_ai.model.name_ranges import quoted, shell_word
+from vsphere_ai.model.text import counted, safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun
+    from vsphere_ai.app.approval import Numbers
+    from vsphere_ai.app.events import Emit, Event
+    from vsphere_ai.runs.locks import Mode
+
+vcenters_option = click.option(
+    "--vcenter",
+    "vcenters",
+    default="",
+    metavar="NAME[,NAME]",
+    callback=lambda _context, _option, text: tuple(n.strip() for n in text.split(",") if n.strip()),
+    help="Only these vCenters of the inventory. [default: all]",
+)
+budget_option = click.option(
+    "--budget", type=click.IntRange(1), metavar="N", help="Hosts out of service at once, in all vCenters together."
+)
+
+
+@click.group("fleet")
+def command() -> None:
+    """Plan and carry out one playbook in several vCenters of an inventory, each as a run of its own."""
+
+
+@command.command("plan")
+@click.argument("playbook", type=FILE)
+@fleet_options
+@vcenters_option
+@budget_option
+@login_option
+@format_option()
+@quiet_option
+@click.option("-o", "--output", type=FILE, help="Save the plan, for fleet apply.")
+def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: Any) -> int:
+    """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
+
+    A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
+    """
+    from vsphere_ai import app
+
+    if output:
+        app.require_absent([output])
+    found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, **chosen), _listener)
+    _show_plan(found, form)
+    if found.exit_code:
+        return found.exit_code
+    if output:
+        app.save_fleet_plan(found, output)
+        streams.note(f"Saved. Apply it with: vsphere-ai fleet apply {shell_word(str(output))}")
+    return 0
+
+
+@command.command("apply")
+@click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
+@fleet_options
+@vcenters_option
+@budget_option
+@login_option
+@format_option()
+@quiet_option
+@lock_option
+@yes_option
+@number_options(destroy_option, reboot_option)
+@click.option("--halt-on-failure", is_flag=True, help="Where one vCenter fails, start nothing more in the others.")
+def apply(
+    what: Path,
+    estate: EstateRequest,
+    vcenters: tuple[str, ...],
+    budget: int | None,
+    form: str,
+    **more: object,
+) -> int:
+    """Carry out a playbook, or a plan saved with `fleet plan -o`, in all its vCenters side by side.
+
+    Every vCenter is planned again and compared first: where one is not as planned, nothing is changed in any. Ctrl-C
+    finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
+    """
+    from vsphere_ai import app
+
+    saved = what.suffix == ".json"
+    if saved and (vcenters or budget is not None):
+        given = "--vcenter" if vcenters else "--budget"
+        text = f"{what} is a saved plan, which is carried out as it was shown, without {given}"
+        raise UsageError(text, f"give {given} to fleet plan, and save that one", rule="usage.saved-plan")
+    found = (
+        app.open_fleet_plan(what)
+        if saved
+        else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), _listener)
+    )
+    _show_plan(found, form, err=form == "json")
+    if found.exit_code:
+        return found.exit_code
+    if not found.totals.steps:
+        return 0
+    numbers: Numbers = more["numbers"]  # type: ignore[assignment]
+    if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
+        click.echo("Nothing was changed.", err=True)
+        return 0
+    lock: Mode | None = more["lock"]  # type: ignore[assignment]
+    options = app.FleetOptions(estate, lock, bool(more["halt_on_failure"]))
+    app.compare_fleet(found, options, _listener)
+    return _carry_out(app.begin_fleet(found, options), form)
+
+
+@command.command("resume")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@format_option()
+@quiet_option
+@click.option("--yes", is_flag=True, help="Do also what goes beyond what was approved.")
+def resume(fleet: str, form: str, *, yes: bool) -> int:
+    """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started."""
+    from dataclasses import replace
+
+    from vsphere_ai import app
+
+    run = app.open_fleet(fleet)
+    return _carry_out(replace(run, shards=tuple(replace(s, yes=yes) for s in run.shards)), form)
+
+
+@command.command("status")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@format_option()
+def status(fleet: str, form: str) -> int:
+    """Say how the runs of FLEET stand, or list the fleet runs of this machine. Asks no vCenter."""
+    from vsphere_ai import app
+    from vsphere_ai.report.fleet_text import outcomes_text
+    from vsphere_ai.report.json_text import json_text
+
+    runs = (app.open_fleet(fleet),) if fleet else app.list_fleets()
+    found = [(run, app.fleet_outcomes(run)) for run in runs]
+    if form == "json":
+        fleets = [{"fleet": r.fleet, "started": r.started, "playbook": r.playbook, "shards": o} for r, o in found]
+        click.echo(json_text(fleets=fleets))
+        return 0
+    for run, outcomes in found:
+        click.echo(safe(f"Fleet {run.fleet}  {run.started}  {run.playbook}"))
+        click.echo(outcomes_text(outcomes, width()))
+    if not found:
+        click.echo("no fleet was run here yet")
+    return 0
+
+
+def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
+    from vsphere_ai.cli.colour import colour
+    from vsphere_ai.report.fleet_text import fleet_plan_text
+    from vsphere_ai.report.json_text import json_text
+
+    for name in plan.without:
+        streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
+    if form == "json" and not err:
+        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k != "seal"}))
+    else:
+        click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
+
+
+def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> bool:
+    """Ask for the numbers of VMs that go and hosts that reboot in all vCenters, else for a yes."""
+    totals, where = plan.totals, f"in {counted(len(plan.shards), 'vCenter')}"
+    for option, given, number, what in (
+        ("destroy", numbers.destroy, totals.destroyed, "VMs that are destroyed"),
+        ("reboot", numbers.reboot, totals.reboots, "hosts that reboot"),
+    ):
+        if given is not None and given != number:
+            text = f"the number of {what} is {number}, and --{option} is for {given}; nothing was changed"
+            raise Conflict(
+                text, f"look at those that are named; then give --{option} {number}", rule=f"{option}.other-number"
+            )
+    if totals.destroyed and numbers.destroy is None and (yes or saved):
+        text = f"the plan destroys {counted(totals.destroyed, 'VM')} with all disks, which --yes alone does not confirm"
+        raise UsageError(text, f"give --yes --destroy {totals.destroyed}", rule="usage.destroy")
+    if yes or saved:
+        return True
+    asked = [
+        (n, w)
+        for n, w in ((totals.destroyed, "VMs that are destroyed"), (totals.reboots, "hosts that reboot"))
+        if n > 1 or (n and "VM" in w)
+    ]
+    for number, what in asked:
+        if not agreed(f"Carry this out {where}? Only the number of {what} is accepted", yes=False, wanted=str(number)):
+            return False
+    return bool(asked) or agreed(f"Carry this out {where}? Only 'yes' is accepted", yes=False)
+
+
+def _carry_out(run: FleetRun, form: str) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.fleet_text import outcomes_text
+    from vsphere_ai.report.json_text import json_text
+
+    if not streams.is_quiet():
+        click.echo(f"Fleet run {run.fleet}", err=True)
+    stop = app.FleetStop()
+    executor = app.LocalExecutor(stop, run.budget, halt_on_failure=run.halt_on_failure)
+    with signals.first(stop):
+        outcomes = app.carry_out_fleet(run, executor, _Log(stop, quiet=form == "json" or streams.is_quiet()))
+    code = app.fleet_exit_code(outcomes, stop.number)
+    if form == "json":
+        click.echo(json_text(fleet=run.fleet, exit_code=code, shards=outcomes))
+    else:
+        click.echo(outcomes_text(outcomes, width()))
+    if not all(o.over for o in outcomes):
+        click.echo(f"Continue from what is there: vsphere-ai fleet resume {run.fleet}", err=True)
+    return code
+
+
+_writing = threading.RLock()
+
+
+def _listener(name: str) -> Emit:
+    return lambda event: _shown(name, event)
+
+
+def _shown(name: str, event: Event) -> None:
+    """Write the remarks of one vCenter behind its name; sessions and locks are given back as in any command."""
+    from vsphere_ai.app import events
+
+    with _writing:
+        match event:
+            case events.Remark():
+                streams.note(safe(f"{quoted(name)}: {event.text}"), event.rule)
+            case events.Status():
+                streams.status(f"{name}: {event.text}" if event.text else "")
+            case events.LockLost():
+                pass  # the run of this vCenter stops; the others go on
+            case events.SessionOpened() | events.LockTaken() | events.LockReleased():
+                show_event(event)
+
+
+class _Log:
+    """Writes the events of all shards, each line behind the time and the name of its vCenter."""
+
+    def __init__(self, stop: Callable[[int], None], *, quiet: bool) -> None:
+        self._stop, self._quiet = stop, quiet
+        self._totals: dict[str, int] = {}
+
+    def __call__(self, vcenter: str, event: object) -> None:
+        """Write an event, if it is one to be seen."""
+        from vsphere_ai.app import events
+        from vsphere_ai.report.run_text import event_text
+
+        with _writing:
+            if isinstance(event, events.RunStarted):
+                self._totals[vcenter] = len(event.plan.steps)
+                self._print(vcenter, f"run {event.run}")
+            elif isinstance(event, events.StepEvent):
+                if event.what != "progress":
+                    self._print(vcenter, event_text(event, self._totals.get(vcenter, 0)))
+            else:
+                _shown(vcenter, event)  # type: ignore[arg-type]
+
+    def _print(self, vcenter: str, text: str) -> None:
+        """Write a line; an output that is lost stops the runs, and is no reason to leave hosts as they are."""
+        from vsphere_ai.cli.progress import lose_output
+
+        if self._quiet:
+            return
+        try:
+            click.echo(safe(f"{time.strftime('%H:%M:%S')} {quoted(vcenter)}  {text}"))
+            sys.stdout.flush()
+        except OSError as error:
+            self._quiet = True
+            lose_output(error)
+            self._stop(signal.SIGPIPE)
