@@ -131,30 +131,3 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     again = json.loads(cli.out)["fleets"][0]["shards"]
     assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
     assert {s["state"] for s in again} == {"done"}
-
-
-HOSTS = """
-name: {0}
-timing: {{boot_seconds: 0.6, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts: [{{name: "esx[01:02].{0}.local", cluster: {0}, ssh: {{running: true, policy: on}}, gpus: [{{board: A100-PCIE-40GB, count: 1}}]}}]
-"""
-GRAPHICS = "- hosts: 'esx*'\n  graphics: {default_type: shared_direct}\n  rolling: {reboot: api}\n"
-
-
-def test_the_budget_counts_hosts_of_all_vcenters(cli, make_lab):
-    sites = {site: make_lab(HOSTS.format(site)) for site in SITES}
-    both, playbook = inventory(cli, sites), cli.file(GRAPHICS)
-    given = ("fleet", "apply", playbook, "-i", both, "--yes", "--budget", "1")
-    assert cli(*given, "--reboot", "3") == 3
-    assert cli.error == "reboot.other-number"
-    assert cli(*given, "--reboot", "4") == 0, cli.out + cli.err
-    out = most = 0
-    for line in cli.out.splitlines():
-        if "enter maintenance mode" in line:
-            out += line.split("enter maintenance mode")[0].count("start") or "start" in line
-            most = max(most, out)
-        if "leave maintenance mode" in line and "done" in line:
-            out -= 1
-    assert cli.out.count("enter maintenance mode") >= 4
-    assert most == 1, cli.out

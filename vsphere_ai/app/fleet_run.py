@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Emit, Event, RunStarted
@@ -200,7 +200,7 @@ def _files() -> list[Path]:
 def _read(name: str) -> FleetRun:
     path = _folder() / f"{name}.json"
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
         shards = tuple(Shard(**shard) for shard in values.pop("shards"))
         return FleetRun(shards=shards, **values)
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -14,6 +14,7 @@ from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import InputError, Storage, UsageError, VsphereAiError
 from vsphere_ai.runs import journal
+from vsphere_ai.runs.locks import hold_run
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -158,7 +159,8 @@ def _start(shard: Shard, emit: Emit, budget: HostBudget | None) -> ShardOutcome:
         run=shard.run,
         budget=budget,
     )
-    result = apply(request, emit)
+    with hold_run(shard.run):
+        result = apply(request, emit)
     if not result.record:
         return ShardOutcome(shard.fleet, shard.vcenter, shard.run, "nothing to do", result.exit_code)
     return outcome_of(shard)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -53,7 +53,7 @@ budget_option = click.option(
 
 @click.group("fleet")
 def command() -> None:
-    """Plan and carry out one playbook in several vCenters of an inventory, each as a run of its own."""
+    """Carry out one playbook in several vCenters of an inventory, each as a run of its own."""
 
 
 @command.command("plan")
@@ -65,7 +65,7 @@ def command() -> None:
 @format_option()
 @quiet_option
 @click.option("-o", "--output", type=FILE, help="Save the plan, for fleet apply.")
-def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: Any) -> int:
+def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: object) -> int:
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
     A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
@@ -74,7 +74,9 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
 
     if output:
         app.require_absent([output])
-    found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, **chosen), _listener)
+    vcenters: tuple[str, ...] = chosen["vcenters"]  # type: ignore[assignment]
+    budget: int | None = chosen["budget"]  # type: ignore[assignment]
+    found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), _listener)
     _show_plan(found, form)
     if found.exit_code:
         return found.exit_code
@@ -155,7 +157,7 @@ def resume(fleet: str, form: str, *, yes: bool) -> int:
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
 @format_option()
 def status(fleet: str, form: str) -> int:
-    """Say how the runs of FLEET stand, or list the fleet runs of this machine. Asks no vCenter."""
+    """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter."""
     from vsphere_ai import app
     from vsphere_ai.report.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text
@@ -263,7 +265,7 @@ class _Log:
     """Writes the events of all shards, each line behind the time and the name of its vCenter."""
 
     def __init__(self, stop: Callable[[int], None], *, quiet: bool) -> None:
-        self._stop, self._quiet = stop, quiet
+        self._end, self._quiet = stop, quiet
         self._totals: dict[str, int] = {}
 
     def __call__(self, vcenter: str, event: object) -> None:
@@ -293,4 +295,4 @@ class _Log:
         except OSError as error:
             self._quiet = True
             lose_output(error)
-            self._stop(signal.SIGPIPE)
+            self._end(signal.SIGPIPE)

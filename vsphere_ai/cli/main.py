@@ -26,7 +26,7 @@ COMPLETE = "_VSPHERE_AI_COMPLETE"
 COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
-    "fleet": ("vsphere_ai.cli.fleet", "Plan and carry out one playbook in several vCenters."),
+    "fleet": ("vsphere_ai.cli.fleet", "Carry out one playbook in several vCenters."),
     "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
     "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
     "adopt": ("vsphere_ai.cli.adopt", "Make VMs that are there VMs of a set; nothing of them changes."),

@@ -113,9 +113,11 @@ def _plan_lines(shards: Sequence[Planned], totals: Totals, budget: int | None) -
         yield f"{place}  plan {plan.digest[:8]}  {counted(len(plan.steps), 'step')}", 4
         targets = sorted({i.target for i in plan.items if i.changes})
         yield f"  changes {names(targets)}" if targets else "  nothing to do: all settings as wanted", 4
-        yield from ((f"  ! {p.target.name}: {p.message}  [{p.rule}]", 6) for p in plan.problems)
-        yield from ((f"      {p.help}", 6) for p in plan.problems if p.help)
-    dangers = [(s.vcenter, line) for s in shards for line in _dangers(s.plan)]
+        for problem in plan.problems:
+            yield f"  ! {problem.target.name}: {problem.message}  [{problem.rule}]", 6
+            if problem.help:
+                yield f"      {problem.help}", 6
+    dangers = [(s.vcenter, line) for s in shards if not s.plan.problems for line in _dangers(s.plan)]
     if dangers:
         yield "", 0
         yield "DISRUPTED", 4

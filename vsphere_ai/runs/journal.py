@@ -236,7 +236,7 @@ def create(
     pending: Sequence[RecordedPending] = (),
     name: str = "",
 ) -> Journal:
-    """Start the journal of a new run, called `name` if given; its format, times and process are filled in.
+    """Start the journal of a new run, called `name` if given (by who holds it); format, times, process are filled in.
 
     `pending` are those of an earlier run that become this one's, opened and sent when they were. They are in the file
     before it has its name; the caller closes them in the earlier journal afterwards (see `history.look`).
@@ -247,6 +247,10 @@ def create(
         _sweep(path.parent)
         if path.exists():
             raise FileExistsError("there is one already")
+        for part in (
+            path.parent.glob(f"{draft.name}*") if name else ()
+        ):  # its maker was killed: the caller holds the run
+            part.unlink()
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except OSError as error:  # what has this name already is another run's: it stays
         raise Storage(f"{path}: {error}", "nothing was changed") from error
