@@ -41,8 +41,8 @@ def test_a_plan_that_0_1_0_saved_is_still_carried_out(cli, ledger, farm, saved):
     document.pop("seal")
     # every lab of then was the same vCenter; this one has an instance UUID of its own
     document["vcenter"]["instance"] = json.loads(saved.read_text("utf-8"))["vcenter"]["instance"]
-    document["digest"] = plan_document._sha256({k: document[k] for k in ("vcenter", "items", "problems", "steps")})
-    saved.write_text(json.dumps({**document, "seal": plan_document._sha256(document)}), encoding="utf-8")
+    document["digest"] = plan_document.checksum({k: document[k] for k in ("vcenter", "items", "problems", "steps")})
+    saved.write_text(json.dumps({**document, "seal": plan_document.checksum(document)}), encoding="utf-8")
     assert cli("apply", saved) == 0, cli.out + cli.err
     assert farm()["vms"]["train-04"]["pvrdma"]
     assert len(ledger()) > 4
@@ -122,7 +122,7 @@ def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, rule):
     document = json.loads(saved.read_text())
     del document["seal"]
     RESEALED[rule](document)
-    saved.write_text(json.dumps({**document, "seal": plan_document._sha256(document)}))
+    saved.write_text(json.dumps({**document, "seal": plan_document.checksum(document)}))
     assert cli("apply", saved) == 3
     assert cli.error == rule
     assert ledger() == []
@@ -130,12 +130,12 @@ def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, rule):
 
 def test_steps_taken_out_of_a_plan_file_run_nevertheless(cli, saved, ledger, farm):
     """Whoever can make a seal can make a plan; but what runs is planned anew from what is wanted, never the text."""
-    from vsphere_ai.planning.document import _sha256
+    from vsphere_ai.planning.document import checksum
 
     document = json.loads(saved.read_text(encoding="utf-8"))
     document.pop("seal")
     document["steps"] = document["steps"][:1]
-    document["seal"] = _sha256(document)
+    document["seal"] = checksum(document)
     saved.write_text(json.dumps(document), encoding="utf-8")
     assert cli("apply", saved) == 0, cli.err
     assert len([e for e in ledger() if e["call"] == "esxcli system shutdown reboot"]) == 2

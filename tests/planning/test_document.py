@@ -24,8 +24,8 @@ from vsphere_ai.planning.document import (
     MOST_CHANGES,
     Approved,
     PlanDocument,
-    _sha256,
     changes_since,
+    checksum,
     digest,
     dumps,
     open_saved,
@@ -304,7 +304,7 @@ def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
         elif where:
             at[where[-1]] = data.draw(JUNK)
     try:
-        document["seal"] = _sha256(document)
+        document["seal"] = checksum(document)
         opened = open_saved(json.dumps(document), "plan.json")
         read = from_document(opened.desired, kinds())
         changes_since(opened, plan)
