@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -131,3 +132,36 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     again = json.loads(cli.out)["fleets"][0]["shards"]
     assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
     assert {s["state"] for s in again} == {"done"}
+
+
+HOSTS = """
+name: {0}
+timing: {{boot_seconds: 0.6, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts:
+  - name: "esx[01:02].{0}.local"
+    cluster: {0}
+    ssh: {{running: true, policy: on}}
+    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
+"""
+FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
+
+
+def test_the_budget_counts_hosts_of_all_vcenters(cli, make_lab):
+    sites = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    both, playbook = inventory(cli, sites), cli.file(FUNCTIONS)
+    given = ("fleet", "apply", playbook, "-i", both, "--yes", "--budget", "1")
+    assert cli(*given, "--reboot", "3") == 3, cli.out + cli.err
+    assert cli.error == "reboot.other-number"
+    assert cli(*given, "--reboot", "4") == 0, cli.out + cli.err
+    spans = [(start, end) for lab in sites.values() for start, end in maintenance(lab)]
+    assert len(spans) == 4
+    spans.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans)), spans
+
+
+def maintenance(lab):
+    """From when to when each host was in maintenance mode, by the lab's ledger."""
+    entries = lab.get("/lab/ledger")["entries"]
+    began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
+    return [(began[e["object"]], e["time"]) for e in entries if e["call"] == "ExitMaintenanceMode_Task"]

@@ -80,7 +80,7 @@ def start(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Vcsim]]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address, "the simulator did not start"
-        fingerprint = checksum(leaf.cert_chain_pems[0].bytes())
+        fingerprint = _sha256(leaf.cert_chain_pems[0].bytes())
         return Vcsim(int(address.rpartition(":")[2]), tmp_path / "ca.pem", fingerprint)
 
     yield run
@@ -89,7 +89,7 @@ def start(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Vcsim]]:
         process.wait(10)
 
 
-def checksum(pem: bytes) -> str:
+def _sha256(pem: bytes) -> str:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
