@@ -35,7 +35,7 @@ class Shard:
     """The part of a fleet in one vCenter. Plain values, which can be sent to another machine; no secret is in it.
 
     `run` is the id of its one run, chosen by the coordinator (`journal.new_name`) and written into the fleet's record
-    before any shard starts: whoever carries the shard out, however often, works on this run and makes no other.
+    before any shard starts: each process that carries the shard out works on this run and makes no other.
     `plan` is the saved plan, as `plan -o` writes it, which names vCenter and limit; `inventory` the file in which its
     vCenter is looked up, where the shard is carried out: secrets are resolved there. `yes` lets a run that is resumed
     do more than was approved.
