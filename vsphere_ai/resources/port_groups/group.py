@@ -11,7 +11,6 @@ from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.resources.port_groups import settings as port_settings
-from vsphere_ai.resources.port_groups.settings import LAST_VLAN
 
 CONFIG = "config.defaultPortConfig"
 Teaming = Literal[
@@ -35,7 +34,7 @@ class PortGroup(Settings):
     """One distributed port group; what is left out stays as it is, or takes what its switch has on a new one."""
 
     switch: Name | None = setting("The distributed switch it is on; needed for a new one.")
-    vlan: int | None = setting("VLAN id; 0 sends frames untagged.", ge=0, le=LAST_VLAN)
+    vlan: int | None = setting("VLAN id; 0 sends frames untagged.", ge=0, le=port_settings.LAST_VLAN)
     trunk: Annotated[tuple[str, ...], BeforeValidator(port_settings.ranges)] | None = setting(
         'VLANs passed to the guest tagged, e.g. `["100-199", 300]`.', min_length=1
     )
