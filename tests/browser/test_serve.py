@@ -131,8 +131,7 @@ def test_a_large_page_scrolls_and_its_filter_finds(opened):
 
     page = opened(1000, "/estate").look("light", 1280)
     assert page.evaluate("document.documentElement.scrollHeight > 3 * innerHeight")
-    page.keyboard.press("End")
-    until(lambda: page.evaluate("scrollY") > 1000)
+    until(lambda: page.keyboard.press("End") or page.evaluate("scrollY") > 1000)  # a busy browser loses a key
     page.fill("#filter", "gpu117")
     expect(page.locator("#found")).to_contain_text("1 of")
     page.fill("#filter", "")

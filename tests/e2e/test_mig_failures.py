@@ -117,7 +117,7 @@ def workshop(lab, cli):
 
     yield make
     for session in benches:
-        session.__exit__()
+        session.__exit__(None, None, None)
 
 
 def test_the_layout_is_made_and_then_nothing_is_left(cli, farm):

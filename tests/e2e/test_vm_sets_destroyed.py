@@ -95,7 +95,8 @@ def test_what_is_no_set_is_refused(two, cli):
     assert cli.error == "usage.no-set"
     assert "did you mean 'train'?" in cli.err
     assert two("destroy", "trian", "--dry-run") == 64
-    assert two("destroy", "train", "--limit", "other-01", "--yes") == 0, "it is only not named"
+    assert two("destroy", "train", "--limit", "other-01", "--yes") == 64, "a limit that leaves nothing of the set"
+    assert cli.error == "usage.limit"
     assert two("destroy", "no set") == 64
     assert two("destroy", cli.file("- hosts: all\n  ntp: {servers: [a.b]}\n")) == 64
 

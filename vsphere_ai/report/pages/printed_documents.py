@@ -60,6 +60,7 @@ class Link(TypedDict):
     name: str
     verdict: Literal["ok", "note", "unknown", "broken"]
     part: NotRequired[Literal["vm", "path", "host"]]
+    at: NotRequired[str]
     seen: str
     help: str
     rule: str
