@@ -144,7 +144,10 @@ def link_of(process):
 
 def entered(process):
     """A browser that has opened the link of a process."""
+    used = process.__dict__.setdefault("used", set())
+    until(lambda: link_of(process) not in used)  # the next one is printed once the last one is used
     link = link_of(process)
+    used.add(link)
     browser = Browser(int(re.search(r":(\d+)/", link)[1]))
     assert browser.enter(link).status == 303
     return browser
