@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 from vsphere_ai import app
+from vsphere_ai.model.text import counted
 from vsphere_ai.report.pages.values import Report, Section
 from vsphere_ai.report.report_in import report_of
 from vsphere_ai.report.run_record import runs_rows
@@ -58,7 +59,8 @@ def runs_report(runs: Runs) -> Report:
     rows, section = runs.rows(), runs.section(MOST)
     states = [row[1] for row in rows]
     alive, waiting = states.count("under way"), sum(s in ("unfinished", "stopped", "failed") for s in states)
-    words = f"{len(rows)} runs, {alive} under way, {waiting} to be finished" if rows else "nothing was run here yet"
+    words = f"{counted(len(rows), 'run')}, {alive} under way, {waiting} to be finished"
+    words = words if rows else "nothing was run here yet"
     return Report("Runs", words, "warn" if waiting else "pass", (), (section,))
 
 
