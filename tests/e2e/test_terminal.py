@@ -74,6 +74,15 @@ def test_ctrl_c_says_what_stops_and_how_to_go_on(terminal, lab):
     assert f"vsphere-ai resume {record.id}" in shown.text.rpartition("stopped by the operator")[2]
 
 
+@pytest.fixture
+def hangs_up():
+    """What is started under nohup ignores that its terminal is closed, and so does what it starts."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangs_up")
 def test_a_terminal_that_is_closed_leaves_a_run_to_resume(terminal, lab):
     shown = terminal()
     shown.after(0, "upgrade to hardware")

@@ -81,9 +81,6 @@ class TaskWatcher:
         with self._lock:
             self._watches.append(watch)
             asks = watch.subject in self._asking
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tasks", daemon=True)
-                self._thread.start()
         try:
             if asks:  # it did when an earlier task was followed, and may have been answered since
                 watch.news.put(self._question(watch.subject))
@@ -91,6 +88,10 @@ class TaskWatcher:
         except BaseException:
             self.leave(watch)
             raise
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tasks", daemon=True)
+                self._thread.start()
         return watch
 
     def leave(self, watch: Watch) -> None:
@@ -161,6 +162,8 @@ class TaskWatcher:
 
     def _goes_on(self) -> bool:
         with self._lock:
+            if self._thread is not threading.current_thread():
+                return False
             if not self._watches:
                 self._thread = None
             return bool(self._watches)
@@ -192,9 +195,9 @@ class TaskWatcher:
                 self._give_up(f"can no longer be followed: {why}", error)
         else:
             self._answered()
+            self._version = update.version if update else self._version
             for changed in (each for part in update.filterSet for each in part.objectSet) if update else ():
                 self._take(changed)
-            self._version = update.version if update else self._version
 
     def _seconds(self) -> int:
         """Return how long a request may wait: not longer than any of the tasks is waited for."""
@@ -218,6 +221,8 @@ class TaskWatcher:
             self._report(ref, values)
             if values.get("info.state") in ENDED:  # before its thread has noticed: nothing more is asked for it
                 self._watches = [watch for watch in self._watches if watch.task != ref]
+                if not self._watches:  # the next task gets a thread of its own, after it is on the list
+                    self._thread = None
 
     def _subscribe(self) -> ManagedObject:
         """Make a collector and its list view, and list all tasks."""
