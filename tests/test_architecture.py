@@ -63,6 +63,7 @@ HEAVY = (
     "sqlite3",
     "highspy",
     "numpy",
+    "distributed",
 )
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5
 MAX_KIND, MAX_CONTRACT, MAX_METHODS = 250, 130, 9
