@@ -226,7 +226,7 @@ def _carry_out(run: FleetRun, form: str) -> int:
         click.echo(f"Fleet run {run.fleet}", err=True)
     stop = app.FleetStop()
     executor = app.LocalExecutor(stop, run.budget, halt_on_failure=run.halt_on_failure)
-    with signals.first(stop):
+    with signals.first(stop, f"vsphere-ai fleet resume {run.fleet}"):
         outcomes = app.carry_out_fleet(run, executor, _Log(stop, quiet=form == "json" or streams.is_quiet()))
     code = app.fleet_exit_code(outcomes, stop.number)
     if form == "json":

@@ -25,6 +25,7 @@ WAITING = "stopping; once more to leave at once"
 
 _arrived: list[int] = []
 _first: list[Callable[[int], None]] = []
+_go_on: list[str] = []
 _farewells: list[Callable[[], None]] = []
 _last: list[Callable[[], None]] = []
 _timers: list[threading.Timer] = []
@@ -76,13 +77,15 @@ def orderly() -> Iterator[None]:
 
 
 @contextmanager
-def first(stop: Callable[[int], None]) -> Iterator[None]:
-    """Let the first signal call `stop` instead of ending what goes on."""
+def first(stop: Callable[[int], None], go_on: str = "vsphere-ai resume") -> Iterator[None]:
+    """Let the first signal call `stop` instead of ending what goes on; `go_on` is the command that finishes it."""
     _first.append(stop)
+    _go_on.append(go_on)
     try:
         yield
     finally:
         _first.remove(stop)
+        _go_on.remove(go_on)
 
 
 def add_farewell(say: Callable[[], None]) -> None:
@@ -183,7 +186,8 @@ def _still_here() -> None:
 def _words() -> None:
     if not leaving():
         return
-    click.echo("left at once; if something was being changed, finish it with: vsphere-ai resume", err=True)
+    go_on = _go_on[-1] if _go_on else "vsphere-ai resume"
+    click.echo(f"left at once; if something was being changed, finish it with: {go_on}", err=True)
 
 
 def _quietly(say: Callable[[], None]) -> None:
