@@ -146,11 +146,17 @@ def _new_run() -> str:
 
 
 def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
-    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order."""
+    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order.
+
+    `emit` gets the events of the shards, and at the end of each its outcome.
+    """
     with locks.hold_run(f"fleet-{run.fleet}"):
         known = {o.vcenter: o for o in fleet_outcomes(run) if o.over}
+        for outcome in known.values():
+            emit(outcome.vcenter, outcome)
         for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
             known[outcome.vcenter] = outcome
+            emit(outcome.vcenter, outcome)
     return tuple(known[s.vcenter] for s in run.shards)
 
 
