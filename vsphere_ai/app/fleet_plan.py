@@ -147,6 +147,7 @@ def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Si
     if not shards:
         text = f"{request.playbook} has no play for {', '.join(names)}"
         raise UsageError(text, "name the vCenters of its plays with --vcenter", rule="usage.vcenter")
+    _require_unlike(shards)
     with_plan = {s.vcenter for s in shards}
     without = tuple(n for n in names if n not in with_plan)
     return FleetPlan(str(request.playbook), shards, without, request.budget)
@@ -219,6 +220,16 @@ def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: S
         error = InputError({d for each in errors for e in each for d in e.diagnostics})
         error.compared_with = f"vCenters {', '.join(names)}"
         raise error
+
+
+def _require_unlike(shards: Iterable[PlannedShard]) -> None:
+    """Refuse a vCenter under two names: both shards would do the same, and one waits for the lock of the other."""
+    known: dict[str, str] = {}
+    for shard in shards:
+        first = known.setdefault(shard.plan.vcenter.instance, shard.vcenter)
+        if first != shard.vcenter:
+            text = f"{first} and {shard.vcenter} are the same vCenter: instance {shard.plan.vcenter.instance}"
+            raise UsageError(text, "choose one of them with --vcenter", rule="usage.vcenter")
 
 
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:

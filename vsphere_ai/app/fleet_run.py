@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,23 +55,35 @@ class FleetOptions:
 
 
 class FleetStop:
-    """Stops all shards in order, from any thread and from signal handlers; those not yet started never start."""
+    """Stops all shards in order, from any thread and from signal handlers; those not yet started never start.
+
+    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `stopping` tells of both.
+    """
 
     def __init__(self) -> None:
         self.number = 0
+        self.stopping = False
         self._stops: list[Callable[[int], None]] = []
 
     def __call__(self, number: int = signal.SIGTERM) -> None:
-        """Start nothing more in any shard."""
+        """Start nothing more in any shard, because this signal came."""
         self.number = self.number or number
+        self._pass_on(number)
+
+    def halt(self) -> None:
+        """Start nothing more in any shard, because one has failed."""
+        self._pass_on(signal.SIGTERM)
+
+    def _pass_on(self, number: int) -> None:
+        self.stopping = True
         for stop in tuple(self._stops):
             stop(number)
 
     def add(self, stop: Callable[[int], None]) -> None:
         """Stop this shard too, at once if that was requested before."""
         self._stops.append(stop)
-        if self.number:
-            stop(self.number)
+        if self.stopping:
+            stop(self.number or signal.SIGTERM)
 
     def drop(self, stop: Callable[[int], None]) -> None:
         """Forget a shard that has ended."""
@@ -89,8 +102,8 @@ class LocalExecutor:
         with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
             for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
                 outcome = done.result()
-                if self._halt and not outcome.over and not self._stop.number:
-                    self._stop()
+                if self._halt and not outcome.over and not self._stop.stopping:
+                    self._stop.halt()
                 yield outcome
 
     def _one(self, shard: Shard, emit: FleetEmit) -> ShardOutcome:
@@ -99,7 +112,7 @@ class LocalExecutor:
                 self._stop.add(event.stop)
             emit(shard.vcenter, event)
 
-        if self._stop.number:
+        if self._stop.stopping:
             return outcome_of(shard)
         return open_or_resume(shard, listen, self._budget)
 
@@ -149,11 +162,17 @@ def _new_run() -> str:
 
 
 def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
-    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order."""
+    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order.
+
+    `emit` gets the events of the shards, and at the end of each its outcome.
+    """
     with locks.hold_run(f"fleet-{run.fleet}"):
         known = {o.vcenter: o for o in fleet_outcomes(run) if o.over}
+        for outcome in known.values():
+            emit(outcome.vcenter, outcome)
         for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
             known[outcome.vcenter] = outcome
+            emit(outcome.vcenter, outcome)
     return tuple(known[s.vcenter] for s in run.shards)
 
 
@@ -185,6 +204,8 @@ def _write(run: FleetRun) -> None:
         draft.rename(path)
         flush(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise Storage(f"{path}: {error.strerror}", "nothing was changed; make room or repair the folder") from error
 
 
