@@ -27,6 +27,7 @@ LATER = (
     "execution.host_budget",
     "execution.run_budget",
     "app.live_cursor",
+    "app.unfinished_tasks",
     "connect.cursor",
     "compat.vm_groups",
     "model.places",

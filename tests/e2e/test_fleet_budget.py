@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from support import fleets
@@ -50,7 +51,7 @@ def test_no_vcenter_waits_until_another_one_has_done_all_of_its_hosts(cli, labs,
     found = windows(labs)
     assert len(found) == 6
     assert {site for *_, site in found[:3]} == set(SITES), found
-    assert all(end <= start for (_, end, _), (start, *_) in zip(found, found[1:], strict=False)), found
+    assert all(end <= start for (_, end, _), (start, *_) in pairwise(found)), found
 
 
 def test_the_live_view_has_a_row_for_each_vcenter(cli, labs, given):

@@ -66,13 +66,13 @@ class FleetStop:
     def __call__(self, number: int = signal.SIGTERM) -> None:
         """Start nothing more in any shard, because this signal came."""
         self.number = self.number or number
-        self._stop(number)
+        self._pass_on(number)
 
     def halt(self) -> None:
         """Start nothing more in any shard, because one has failed."""
-        self._stop(signal.SIGTERM)
+        self._pass_on(signal.SIGTERM)
 
-    def _stop(self, number: int) -> None:
+    def _pass_on(self, number: int) -> None:
         self.stopping = True
         for stop in tuple(self._stops):
             stop(number)

@@ -55,7 +55,7 @@ class FleetProgress:
     def __init__(self, run: FleetRun, stop: FleetStop, *, quiet: bool, full: bool = False) -> None:
         from vsphere_ai.report.fleet_live import FleetLive
 
-        self._stop, self._quiet, self._full = stop, quiet, full
+        self._fleet, self._quiet, self._full = stop, quiet, full
         self._totals = {s.vcenter: _size(s.plan.get("steps")) for s in run.shards}
         self._view = FleetLive(run.fleet, self._totals)
         self._logs: dict[str, RunLog] = {}
@@ -104,7 +104,7 @@ class FleetProgress:
     def _step(self, vcenter: str, event: StepEvent) -> None:
         from vsphere_ai.report.run_text import event_text
 
-        if event.rule == "run.stopped" and not self._stop.number:
+        if event.rule == "run.stopped" and not self._fleet.number:
             event = replace(event, text=HALTED)
         now, log = time.monotonic(), self._logs.get(vcenter)
         self._view.see(vcenter, event, now)
@@ -143,7 +143,7 @@ class FleetProgress:
         except OSError as error:
             self._quiet = True
             lose_output(error)
-            self._stop(signal.SIGPIPE)
+            self._fleet(signal.SIGPIPE)
 
 
 def _size(steps: object) -> int:
