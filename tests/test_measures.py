@@ -169,6 +169,8 @@ LATER = (
     "report.state_text",
     "runs.past_durations",
     "security.known_names",
+    "connect.leave",
+    "language.opened_files",
     "connect.task_monitor",
     "connect.task_watcher",
     "runs.group_commit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import xml.etree.ElementTree as xml
+from xml.etree import ElementTree
 
 import pytest
 from e2e.test_output_schemas import judged
@@ -70,7 +70,7 @@ def test_a_run_with_a_failure_is_reported_with_a_page_for_each_vcenter(cli, labs
     for run in runs.values():
         assert f"Run {run}" in (folder / f"{run}.html").read_text("utf-8")
     assert cli("fleet", "report", done["fleet"], "--format", "junit") == 0
-    suite = xml.fromstring(cli.out)
+    suite = ElementTree.fromstring(cli.out)
     assert {(c.get("name"), c.find("failure") is not None) for c in suite.iter("testcase")} == {
         ("berlin", True),
         ("munich", False),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit
@@ -50,6 +50,20 @@ class PlannedShard:
     vcenter: str
     document: Mapping[str, JsonValue]
     plan: SavedPlan
+
+
+Found = tuple[PlannedShard | None, Mapping[Mark, InputError | None]]
+"""The plan of one vCenter, and the plays for it: each with why it means nothing there, None where it does."""
+
+
+class Sites(Protocol):
+    """Where vCenters are planned that this process does not reach."""
+
+    def chosen(self, request: FleetPlanRequest) -> tuple[str, ...]:
+        """Return the names of the vCenters that are planned."""
+
+    def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
+        """Plan one of them."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +133,17 @@ class FleetPlan:
         return {**content, "seal": checksum(content)}
 
 
-def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit]) -> FleetPlan:
+def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Sites | None = None) -> FleetPlan:
     """Plan a playbook in every chosen vCenter side by side. `emit` makes a listener for a vCenter. Changes nothing.
+
+    `sites` plan it elsewhere, with their own inventories; None: this process does.
 
     A play without `vcenter` is for all of them; where its pattern means nothing in one, but something in another, it
     is left out there. `InputError` where it means nothing in any. Any error of one vCenter is an error of the fleet.
     """
-    names = chosen_vcenters(request)
-    found = side_by_side(names, lambda name: _plan_one(request, name, emit(name)))
+    names = sites.chosen(request) if sites else chosen_vcenters(request)
+    plan = sites.plan if sites else plan_one
+    found = side_by_side(names, lambda name: plan(request, name, emit(name)))
     _require_matched([unmatched for _, unmatched in found], names)
     shards = tuple(shard for shard, _ in found if shard is not None)
     if not shards:
@@ -175,9 +192,7 @@ def _together(errors: Mapping[str, VsphereAiError]) -> VsphereAiError:
     return made
 
 
-def _plan_one(
-    request: FleetPlanRequest, name: str, emit: Emit
-) -> tuple[PlannedShard | None, Mapping[Mark, InputError | None]]:
+def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
     """Return the plan of one vCenter, and its plays: each with why it means nothing there, None where it does."""
     estate = replace(request.estate, vcenter=name)
     playbook = load(request.playbook, estate, emit)
