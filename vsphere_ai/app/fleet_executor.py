@@ -60,7 +60,7 @@ class DaskExecutor:
         """Carry shards out; yield the outcome of each as soon as it is known."""
         self._emit = emit
         budget = LocalBudget(self._options.budget) if self._options.budget else None
-        coordinator = Coordinator(shards, self._fleet.terms, emit, self._stopping, budget)
+        coordinator = Coordinator(shards, self._fleet.terms, emit, lambda: self._stop.ordered, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         if self._fleet.settings is None:
             require_loopback(host, f"--listen {host}")
@@ -88,7 +88,7 @@ class DaskExecutor:
                     coordinator.changed.wait(LOOK / 5)
             for run, outcome in known.items():
                 placed.pop(run).future.release()
-                if self._options.halt_on_failure and not outcome.over and not self._stop.stopping:
+                if self._options.halt_on_failure and not outcome.over and not self._stop.ordered:
                     self._stop.halt()
                 yield outcome
             if time.monotonic() - looked > LOOK:
