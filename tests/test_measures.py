@@ -28,6 +28,8 @@ LATER = (
     "execution.run_budget",
     "app.live_cursor",
     "connect.cursor",
+    "connect.live_reads",
+    "reading.probe_memory",
     "compat.vm_groups",
     "model.places",
     "connect.part_forms",
