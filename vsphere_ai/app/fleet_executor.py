@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -69,10 +68,6 @@ class DaskExecutor:
             where: dict[str, JsonValue] = {"host": host, "port": listener.server_address[1], "token": listener.token}
             placed = {s.run: _Placed(s, self._submit(s, where), time.monotonic()) for s in shards}
             yield from self._outcomes(coordinator, placed)
-
-    def _stopping(self) -> int:
-        """Return the number of the signal that workers are to stop with; 0 where they are not."""
-        return self._stop.number or (signal.SIGTERM if self._stop.stopping else 0)
 
     def _submit(self, shard: Shard, where: dict[str, JsonValue]) -> Future:
         return self._fleet.submit(

@@ -57,8 +57,7 @@ class FleetProgress:
         from vsphere_ai.report.fleet_live import FleetLive
 
         self._fleet, self._quiet, self._full = stop, quiet, full
-        self._plans = {s.vcenter: s.plan for s in run.shards}
-        self._totals = {name: _size(plan.get("steps")) for name, plan in self._plans.items()}
+        self._totals = {s.vcenter: _size(s.plan.get("steps")) for s in run.shards}
         self._view = FleetLive(run.fleet, self._totals)
         self._logs: dict[str, RunLog] = {}
         self._area: LiveArea | None = None
@@ -81,14 +80,12 @@ class FleetProgress:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
         from vsphere_ai.app.fleet_wire import RunSeen
-        from vsphere_ai.report.fleet_live import Started, started_elsewhere
+        from vsphere_ai.report.fleet_live import Started
 
         with _writing:
             match event:
-                case events.RunStarted():
+                case events.RunStarted() | RunSeen():
                     self._begin(vcenter, event.run, Started(event.plan.steps, event.times))
-                case RunSeen():
-                    self._begin(vcenter, event.run, started_elsewhere(self._plans[vcenter], event.steps))
                 case events.StepEvent():
                     self._step(vcenter, event)
                 case events.Status():
@@ -104,8 +101,7 @@ class FleetProgress:
 
         self._view.begin(vcenter, started)
         self._totals[vcenter] = len(started.steps)
-        if started.known:
-            self._logs[vcenter] = RunLog(started, started.times, heartbeat=self._area is None)
+        self._logs[vcenter] = RunLog(started, started.times, heartbeat=self._area is None)
         self._print(vcenter, [f"run {run}"])
 
     def _step(self, vcenter: str, event: StepEvent) -> None:

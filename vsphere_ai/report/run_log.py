@@ -69,14 +69,6 @@ class _Held:
     who: list[Target] = field(default_factory=list)
 
 
-class Planned(Protocol):
-    """What is logged."""
-
-    @property
-    def steps(self) -> Sequence[PlannedStep]:
-        """Its steps."""
-
-
 class RunLog:
     """Folds the events of one run; `now` are seconds of any clock that does not go back."""
 
