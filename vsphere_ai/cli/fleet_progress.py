@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import FleetRun, FleetStop, ShardOutcome
     from vsphere_ai.app.events import Emit, Event, StepEvent
     from vsphere_ai.cli.live import LiveArea
-    from vsphere_ai.report.fleet_live import Started
+    from vsphere_ai.report.fleet_started import Started
     from vsphere_ai.report.run_log import RunLog
 
 HALTED = "stopped, because another vCenter failed"
@@ -81,7 +81,7 @@ class FleetProgress:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
         from vsphere_ai.app.fleet_wire import RunSeen
-        from vsphere_ai.report.fleet_live import Started, started_elsewhere
+        from vsphere_ai.report.fleet_started import Started, started_elsewhere
 
         with _writing:
             match event:
