@@ -24,7 +24,7 @@ class Started:
 
 
 def started_elsewhere(plan: Mapping[str, JsonValue], number: int) -> Started:
-    """Return the steps of a run that has this number of them, as far as the saved plan tells of them.
+    """Return the steps of a run that has this number of them, as far as they are in the saved plan.
 
     A run that is resumed has another plan, of which only the number is known.
     """
