@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit
@@ -49,6 +49,20 @@ class PlannedShard:
     vcenter: str
     document: Mapping[str, JsonValue]
     plan: SavedPlan
+
+
+Found = tuple[PlannedShard | None, Mapping[Mark, InputError | None]]
+"""The plan of one vCenter, and the plays for it: each with why it means nothing there, None where it does."""
+
+
+class Sites(Protocol):
+    """Where vCenters are planned that this process does not reach."""
+
+    def chosen(self, request: FleetPlanRequest) -> tuple[str, ...]:
+        """Return the names of the vCenters that are planned."""
+
+    def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
+        """Plan one of them."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +131,23 @@ class FleetPlan:
         return {**content, "seal": checksum(content)}
 
 
-def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit]) -> FleetPlan:
+def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Sites | None = None) -> FleetPlan:
     """Plan a playbook in every chosen vCenter side by side. `emit` makes a listener for a vCenter. Changes nothing.
+
+    `sites` plan it elsewhere, with their own inventories; None: this process does.
 
     A play without `vcenter` is for all of them; where its pattern means nothing in one, but something in another, it
     is left out there. `InputError` where it means nothing in any. Any error of one vCenter is an error of the fleet.
     """
-    names = chosen_vcenters(request)
-    found = side_by_side(names, lambda name: _plan_one(request, name, emit(name)))
+    names = sites.chosen(request) if sites else chosen_vcenters(request)
+    plan = sites.plan if sites else plan_one
+    found = side_by_side(names, lambda name: plan(request, name, emit(name)))
     _require_matched([unmatched for _, unmatched in found], names)
     shards = tuple(shard for shard, _ in found if shard is not None)
     if not shards:
         text = f"{request.playbook} has no play for {', '.join(names)}"
         raise UsageError(text, "name the vCenters of its plays with --vcenter", rule="usage.vcenter")
+    _require_unlike(shards)
     with_plan = {s.vcenter for s in shards}
     without = tuple(n for n in names if n not in with_plan)
     return FleetPlan(str(request.playbook), shards, without, request.budget)
@@ -172,9 +190,7 @@ def _together(errors: Mapping[str, VsphereAiError]) -> VsphereAiError:
     return made
 
 
-def _plan_one(
-    request: FleetPlanRequest, name: str, emit: Emit
-) -> tuple[PlannedShard | None, Mapping[Mark, InputError | None]]:
+def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
     """Return the plan of one vCenter, and its plays: each with why it means nothing there, None where it does."""
     estate = replace(request.estate, vcenter=name)
     playbook = load(request.playbook, estate, emit)
@@ -204,6 +220,16 @@ def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: S
         error = InputError({d for each in errors for e in each for d in e.diagnostics})
         error.compared_with = f"vCenters {', '.join(names)}"
         raise error
+
+
+def _require_unlike(shards: Iterable[PlannedShard]) -> None:
+    """Refuse a vCenter under two names: both shards would do the same, and one waits for the lock of the other."""
+    known: dict[str, str] = {}
+    for shard in shards:
+        first = known.setdefault(shard.plan.vcenter.instance, shard.vcenter)
+        if first != shard.vcenter:
+            text = f"{first} and {shard.vcenter} are the same vCenter: instance {shard.plan.vcenter.instance}"
+            raise UsageError(text, "choose one of them with --vcenter", rule="usage.vcenter")
 
 
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:

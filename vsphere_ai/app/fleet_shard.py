@@ -124,7 +124,7 @@ def open_or_resume(shard: Shard, emit: Emit = ignore, budget: HostBudget | None 
             _resume(shard, emit, budget)
         return outcome_of(shard)
     except VsphereAiError as error:
-        return _error(shard, error)
+        return failed_outcome(shard, error)
 
 
 def outcome_of(shard: Shard) -> ShardOutcome:
@@ -143,6 +143,11 @@ def find_run(run: str) -> Journal | None:
     if not (journal.runs_dir() / f"{run}.db").exists():
         return None
     return journal.open_run(run)
+
+
+def title_of(shard: Shard) -> str:
+    """Return what a lock in vCenter is for that its run takes, until it has a journal."""
+    return f"apply fleet {shard.fleet}"
 
 
 def _start(shard: Shard, emit: Emit, budget: HostBudget | None) -> ShardOutcome:
@@ -219,7 +224,7 @@ def _targets(steps: Iterator[RecordedStep]) -> int:
     return len({step.ref or step.target for step in steps})
 
 
-def _error(shard: Shard, error: VsphereAiError) -> ShardOutcome:
+def failed_outcome(shard: Shard, error: VsphereAiError) -> ShardOutcome:
     """Return the outcome of a shard that an error ended: of its journal, where there is one, with the error."""
     message = error.message if not isinstance(error, InputError) else error.message.splitlines()[0]
     try:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.connect.part_patterns import Pattern
 from vsphere_ai.connect.part_shapes import Shape, filled, whole_shape
 from vsphere_ai.connect.wire_types import Unfamiliar
 from vsphere_ai.model.plain import Plain
@@ -24,40 +25,6 @@ _TRIED = 4
 """Patterns that are compared with a part, of those whose parts begin with the same tag."""
 
 
-class _Pattern:
-    """Parts of one form, the same but for some of their texts."""
-
-    __slots__ = ("_between", "_first", "_shape")
-
-    def __init__(self, pieces: Sequence[str], shape: Shape, around: tuple[int, int]) -> None:
-        """Take what stands around the texts that differ; `around`: how much of both ends is cut off."""
-        self._first, *between = pieces
-        self._first = self._first[around[0] :]
-        between[-1] = between[-1][: len(between[-1]) - around[1]]
-        self._between = between
-        self._shape = shape
-
-    def value(self, part: str) -> Plain:
-        """Return the value of a part; None where it is none of these."""
-        first = self._first
-        if not part.startswith(first):
-            return None
-        at = len(first)
-        texts: list[str] = []
-        for piece in self._between:
-            end = part.find("<", at)
-            if end < 0:
-                end = len(part)
-            if not part.startswith(piece, end):
-                return None
-            texts.append(part[at:end])
-            at = end + len(piece)
-        written = "".join(texts)
-        if at != len(part) or "" in texts or not written.isprintable() or "&" in written or ">" in written:
-            return None
-        return self._shape.made(texts)
-
-
 @dataclass(slots=True)
 class _Form:
     """What parts of one form become: `raw` with holes in the places of texts, which `shape` fills."""
@@ -68,7 +35,7 @@ class _Form:
     """Those of the last part whose value was made of all of its texts."""
     differing: frozenset[int] = frozenset()
     """The numbers of texts that have been different before."""
-    pattern: _Pattern | None = None
+    pattern: Pattern | None = None
 
     def learn(self, texts: list[str]) -> bool:
         """Take the texts of another part; return whether one is different that was the same until now."""
@@ -77,7 +44,7 @@ class _Form:
         known, self.differing = self.differing, differing
         return differing != known
 
-    def patterned(self, pieces: Sequence[str], around: tuple[int, int]) -> _Pattern | None:
+    def patterned(self, pieces: Sequence[str], around: tuple[int, int]) -> Pattern | None:
         """Return the pattern of parts, by what stands around the texts of one of them."""
         order = {number: at for at, number in enumerate(sorted(self.differing))}
         shape = whole_shape(filled(self.raw, self.texts, order), len(order))
@@ -88,7 +55,7 @@ class _Form:
                 between.append(behind)
             else:
                 between[-1] += text + behind
-        return _Pattern(between, shape, around) if shape else None
+        return Pattern(between, shape, around) if shape else None
 
 
 class Forms:
@@ -97,7 +64,7 @@ class Forms:
     def __init__(self, parse: Callable[[str, Sequence[str] | None], Plain]) -> None:
         self._parse = parse
         self._known: dict[str, _Form | None] = {}
-        self._patterns: dict[str, list[_Pattern]] = {}
+        self._patterns: dict[str, list[Pattern]] = {}
 
     def value(self, part: str, begin: str = "", end: str = "") -> Plain:
         """Return the value of a part, which stands between `begin` and `end`.

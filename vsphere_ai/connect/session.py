@@ -7,12 +7,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from vsphere_ai.connect import tls, versions
 from vsphere_ai.connect.faults import error_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
+from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.page import Page, from_vim
 from vsphere_ai.connect.plain import NAMESPACE, fields_of, version_id
@@ -25,13 +25,6 @@ from vsphere_ai.model.facts import numbers
 T = TypeVar("T")
 PROMPT = 2.0
 """Seconds in which a broken connection shows; a silent server takes longer."""
-watch_logins: ContextVar[Callable[[str], None]] = ContextVar("watch_logins", default=lambda _key: None)
-"""Called before each login of sessions that this thread begins, with "", and after it with the login session's key.
-
-What it raises ends the session: so one that was ended, because another worker goes on with a run, is not renewed.
-"""
-
-
 _NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionManager")
 """What every vCenter names in its service content, and nothing here works without."""
 
@@ -53,7 +46,7 @@ class Session:
         self._closed = False
         self._relogins: deque[float] = deque()
         self._refused: VsphereAiError | None = None
-        self._watch_logins = watch_logins.get()
+        self._watch_logins, self._may_change = watch_logins.get(), may_change.get()
         self._active = time.monotonic()
         self.trust = context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
@@ -159,6 +152,7 @@ class Session:
         """
         trial = Trial(self.outage, self.limits)
         while True:
+            self._may_change()
             try:
                 return self._answered(change)
             except Lost as lost:
