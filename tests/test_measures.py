@@ -29,6 +29,8 @@ LATER = (
     "app.live_cursor",
     "app.unfinished_tasks",
     "connect.cursor",
+    "connect.live_reads",
+    "reading.probe_memory",
     "compat.vm_groups",
     "model.places",
     "connect.ahead",

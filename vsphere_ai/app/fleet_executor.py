@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -60,7 +59,7 @@ class DaskExecutor:
         """Carry shards out; yield the outcome of each as soon as it is known."""
         self._emit = emit
         budget = LocalBudget(self._options.budget) if self._options.budget else None
-        coordinator = Coordinator(shards, self._fleet.terms, emit, self._stopping, budget)
+        coordinator = Coordinator(shards, self._fleet.terms, emit, lambda: self._stop.ordered, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         if self._fleet.settings is None:
             require_loopback(host, f"--listen {host}")
@@ -69,10 +68,6 @@ class DaskExecutor:
             where: dict[str, JsonValue] = {"host": host, "port": listener.server_address[1], "token": listener.token}
             placed = {s.run: _Placed(s, self._submit(s, where), time.monotonic()) for s in shards}
             yield from self._outcomes(coordinator, placed)
-
-    def _stopping(self) -> int:
-        """Return the number of the signal that workers are to stop with; 0 where they are not."""
-        return self._stop.number or (signal.SIGTERM if self._stop.stopping else 0)
 
     def _submit(self, shard: Shard, where: dict[str, JsonValue]) -> Future:
         return self._fleet.submit(
@@ -88,7 +83,7 @@ class DaskExecutor:
                     coordinator.changed.wait(LOOK / 5)
             for run, outcome in known.items():
                 placed.pop(run).future.release()
-                if self._options.halt_on_failure and not outcome.over and not self._stop.stopping:
+                if self._options.halt_on_failure and not outcome.over and not self._stop.ordered:
                     self._stop.halt()
                 yield outcome
             if time.monotonic() - looked > LOOK:
