@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from vsphere_ai.app.session import EstateRequest, Session
-from vsphere_ai.connect import session as sessions
-from vsphere_ai.connect import versions
+from vsphere_ai.connect import stub, versions
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.lab import process, tls
@@ -47,28 +46,28 @@ LABELS = {"wire": "bytes only, nothing parsed", "pyvmomi": "pyVmomi's PropertyCo
 
 def record(lab: Path, tape: Path) -> None:
     """Read everything that `show` reads, without calls of single hosts, and keep every answer by method and number."""
-    invoke, replaced = sessions._Stub.InvokeMethod, sessions._Stub._replaced
+    invoke, replaced = stub.Stub.InvokeMethod, stub.Stub._replaced
     asked: list[str] = []
     number = 0
 
-    def noted(stub, mo, info, args, outer=None):
+    def noted(own, mo, info, args, outer=None):
         asked.append(info.wsdlName)
-        return invoke(stub, mo, info, args, outer)
+        return invoke(own, mo, info, args, outer)
 
-    def kept(stub, status, body):
+    def kept(own, status, body):
         nonlocal number
         (tape / f"{number:04}.{asked[-1]}.xml").write_bytes(body)
         number += 1
-        return replaced(stub, status, body)
+        return replaced(own, status, body)
 
-    sessions._Stub.InvokeMethod, sessions._Stub._replaced = noted, kept
+    stub.Stub.InvokeMethod, stub.Stub._replaced = noted, kept
     with Session(load_inventory(lab / CONNECTION), None, EstateRequest(ask_hosts=False, parallel=1)) as session:
         context = ssl.create_default_context(cafile=str(lab / "ca.pem"))
         connection = http.client.HTTPSConnection("127.0.0.1", session.settings.port, context=context)
         connection.request("GET", versions.PATH)
         (tape / "versions.xml").write_bytes(connection.getresponse().read())
         read_bulk(session.vcenter)
-    sessions._Stub.InvokeMethod, sessions._Stub._replaced = invoke, replaced
+    stub.Stub.InvokeMethod, stub.Stub._replaced = invoke, replaced
 
 
 def read_bulk(vcenter: VCenter):
