@@ -29,6 +29,8 @@ LATER = (
     "app.live_cursor",
     "app.unfinished_tasks",
     "connect.cursor",
+    "connect.ssh_command",
+    "connect.ssh_pool",
     "compat.vm_groups",
     "model.places",
     "connect.part_forms",
