@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import Broken, Crowded, SshRefused
+from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused, TooManySessions
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
@@ -108,20 +108,20 @@ class Prober:
         self, shell: Ssh, commands: Sequence[tuple[str, ...]]
     ) -> Iterator[tuple[tuple[str, ...], Output]]:
         """Yield commands with their output; several run at a time, and alone what the host opened no session for."""
-        crowded: list[tuple[str, ...]] = []
+        refused: list[tuple[str, ...]] = []
 
         def ask(argv: tuple[str, ...]) -> Output | None:
             try:
                 return self._asked(shell, argv)
-            except Crowded:
-                crowded.append(argv)
+            except TooManySessions:
+                refused.append(argv)
                 return None
 
         with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(commands)))) as pool:
             for argv, output in zip(commands, pool.map(ask, commands), strict=True):
                 if output is not None:
                     yield argv, output
-        for argv in crowded:
+        for argv in refused:
             yield argv, self._asked(shell, argv)
 
     def _asked(self, shell: Ssh, argv: tuple[str, ...]) -> Output:

@@ -18,11 +18,11 @@ from vsphere_ai.connect.ssh_command import BROKE, LATE, Seen, collect
 from vsphere_ai.connect.ssh_endpoint import (
     STOPPED,
     Broken,
-    Crowded,
     Ended,
     SshEndpoint,
     SshLimits,
     SshRefused,
+    TooManySessions,
     Unended,
     say,
 )
@@ -191,7 +191,7 @@ class SshClient:
     def _session(self, deadline_s: float) -> tuple[paramiko.Transport, paramiko.Channel]:
         """Open a session, on a new connection where the present one has broken: nothing was sent yet.
 
-        `Crowded` where the machine has no room for one beside those that are open.
+        `TooManySessions` where the machine has no room for one beside those that are open.
         """
         for left in reversed(range(self.limits.attempts)):
             used = self.is_open
@@ -204,7 +204,7 @@ class SshClient:
                 refused, alone = isinstance(error, paramiko.ChannelException), self._under_way <= 1
                 if refused and not alone:
                     text = f"{self.endpoint.host} opens no further SSH session: {say(error)}"
-                    raise Crowded(text, "raise MaxSessions in its sshd_config") from error
+                    raise TooManySessions(text, "raise MaxSessions in its sshd_config") from error
                 if alone or not self.is_open:
                     self._drop(transport)
                 late = "timeout" in str(error).lower()

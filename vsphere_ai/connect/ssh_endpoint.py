@@ -21,7 +21,7 @@ class Broken(Unreachable):
         self.before_login = before_login
 
 
-class Crowded(Unreachable):
+class TooManySessions(Unreachable):
     """The machine opens no further session beside those that are open (MaxSessions in its sshd_config)."""
 
 
