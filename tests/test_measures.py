@@ -29,6 +29,8 @@ LATER = (
     "app.live_cursor",
     "app.unfinished_tasks",
     "connect.cursor",
+    "connect.ssh_command",
+    "connect.ssh_pool",
     "connect.live_reads",
     "reading.probe_memory",
     "compat.vm_groups",
