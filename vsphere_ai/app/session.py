@@ -23,6 +23,7 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
+from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
@@ -65,6 +66,8 @@ class EstateRequest:
     only_kinds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     vars_files: tuple[Path, ...] = ()
+    root_privileges: tuple[str, ...] = ()
+    """Privileges on the root folder that planning asks for, too."""
 
 
 class Session:
@@ -79,6 +82,8 @@ class Session:
         self.locks: Hold | None = None
         self.more_paths: Mapping[str, tuple[str, ...]] = {}
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
+        self.remembered = ProbeMemory()
+        """What hosts have answered over SSH, for readings that follow one another."""
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
@@ -122,7 +127,7 @@ class Session:
         if other.settings != self.settings:
             name, mine = other.settings.name, self.settings.name
             raise UsageError(f"{playbook and playbook.path} is about {name}, not {mine}", "give --vcenter NAME")
-        other.__dict__.update(vcenter=self.vcenter, shells=self.shells)
+        other.__dict__.update(vcenter=self.vcenter, shells=self.shells, remembered=self.remembered)
         return other
 
     def __enter__(self) -> Session:
@@ -266,6 +271,7 @@ class Session:
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,
+            remembered=self.remembered,
         )
 
 

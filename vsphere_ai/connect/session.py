@@ -18,6 +18,7 @@ from vsphere_ai.connect import tls, versions
 from vsphere_ai.connect.answers import Answer, Tapped
 from vsphere_ai.connect.faults import error_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
+from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.page import ERRORS, Page, from_vim
 from vsphere_ai.connect.page_decoder import decode
@@ -39,13 +40,6 @@ SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
 """The part of the run that this thread works on: its requests name it."""
-watch_logins: ContextVar[Callable[[str], None]] = ContextVar("watch_logins", default=lambda _key: None)
-"""Called before each login of sessions that this thread begins, with "", and after it with the login session's key.
-
-What it raises ends the session: so one that was ended, because another worker goes on with a run, is not renewed.
-"""
-
-
 _NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionManager")
 """What every vCenter names in its service content, and nothing here works without."""
 
@@ -168,7 +162,7 @@ class Session:
         self._closed = False
         self._relogins: deque[float] = deque()
         self._refused: VsphereAiError | None = None
-        self._watch_logins = watch_logins.get()
+        self._watch_logins, self._may_change = watch_logins.get(), may_change.get()
         self._active = time.monotonic()
         self.trust = context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
@@ -274,6 +268,7 @@ class Session:
         """
         trial = Trial(self.outage, self.limits)
         while True:
+            self._may_change()
             try:
                 return self._answered(change)
             except Lost as lost:
