@@ -94,10 +94,14 @@ class Estate:
         """Certificate to trust."""
         return self.folder / "ca.pem"
 
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """Return calls and bytes up to now, by method; empty where the server does not count."""
+        lab = process.find(self.folder) if self.name == "lab" else None
+        return lab.get("/lab/traffic") if lab else {}
+
     def requests(self) -> int:
         """Return how many calls were answered up to now; 0 where the server does not count."""
-        lab = process.find(self.folder) if self.name == "lab" else None
-        return sum(lab.get("/lab/traffic")["calls"].values()) if lab else 0
+        return sum(self.traffic().get("calls", {}).values())
 
 
 def parts(size: Size) -> dict[str, int]:

@@ -20,7 +20,19 @@ from tools.docgen.bench_results import Results, Row, Size, read, table
 from tools.docgen.performance import drawings
 from tools.docgen.targets import judged
 
-SUBJECTS = ("startup", "reading", "peers", "commands", "growth", "capacity", "sets", "ipam", "writes", "ssh")
+SUBJECTS = {
+    "startup": "startup",
+    "reading": "reading",
+    "peers": "peers",
+    "requests": "request_counts",
+    "commands": "commands",
+    "growth": "growth",
+    "capacity": "capacity",
+    "sets": "sets",
+    "ipam": "ipam",
+    "writes": "writes",
+    "ssh": "ssh",
+}
 """Modules with ``measure(size, times)``; those with ``GROWS`` are measured at each size."""
 RESULTS = BUILD / "results.json"
 
@@ -45,7 +57,7 @@ def up_to(size: Size) -> list[Size]:
 
 def measured(subject: str, size: Size, times: int) -> list[Row]:
     """Run one subject, at each size if it grows."""
-    module = importlib.import_module(subject)
+    module = importlib.import_module(SUBJECTS[subject])
     rows = []
     for each in up_to(size) if getattr(module, "GROWS", False) else [size]:
         began = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ SUBJECTS = {
     "startup": {"python3 -c pass", "vsphere-ai --version", "vsphere-ai --help"},
     "reading": {"bytes only, nothing parsed", "vsphere-ai", "pyVmomi, PropertyCollector"},
     "peers": {"vsphere-ai", "pyVmomi, PropertyCollector", "pyVmomi, property by property"},
+    "requests": {"show", "capacity", "check", "plan: a vGPU for one VM", "apply: a key of 10 VMs", "rdma trace"},
     "commands": {"start of the server", "plan of a change of every VM", "show", "capacity", "check"},
     "growth": {"plan of them", "read back one VM"},
     "capacity": {"mig", "mig, a spare host", "too much", "vsphere-ai"},
@@ -35,8 +37,12 @@ def bench(into, *arguments, **environment):
 
 
 def test_every_subject_is_tried_here():
-    named = [line for line in (BENCH / "run.py").read_text("utf-8").splitlines() if line.startswith("SUBJECTS")]
-    assert [word for word in named[0].split('"') if word.isidentifier()] == list(SUBJECTS)
+    """And every module that measures is a subject."""
+    text = (BENCH / "run.py").read_text("utf-8")
+    named = dict(re.findall(r'^    "(\w+)": "(\w+)",$', text, re.MULTILINE))
+    assert list(named) == list(SUBJECTS)
+    measuring = {file.stem for file in BENCH.glob("*.py") if "\ndef measure(" in file.read_text("utf-8")}
+    assert measuring == set(named.values())
 
 
 @pytest.mark.timeout(400)

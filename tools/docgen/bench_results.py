@@ -10,7 +10,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-UNITS = {"wall": "wall s", "cpu": "CPU s", "mib": "MiB", "requests": "requests"}
+UNITS = {"wall": "wall s", "cpu": "CPU s", "mib": "MiB", "requests": "requests", "mb": "MB read"}
 """Figures with a column of their own."""
 COLUMNS = ("who", *UNITS.values(), "of the limit", "of ours", "note")
 Figures = Mapping[str, float]
