@@ -20,12 +20,13 @@ from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
-from vsphere_ai.planning.document import SavedPlan, checksum, dumps, open_saved
+from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FLEET_VERSION = 1
+AGAIN = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
 T = TypeVar("T")
 
 
@@ -119,6 +120,7 @@ class FleetPlan:
     def saved(self) -> Mapping[str, JsonValue]:
         """Return the content of the file of a fleet plan, which `fleet apply` takes."""
         content: dict[str, JsonValue] = {
+            "schema_version": SCHEMA_VERSION,
             "fleet_version": FLEET_VERSION,
             "vsphere_ai": __version__,
             "playbook": self.playbook,
@@ -242,18 +244,28 @@ def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
 
 def open_fleet_plan(path: Path) -> FleetPlan:
     """Read the file of a fleet plan; `Conflict` where it is none, or was edited."""
-    again = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
+    return fleet_plan_of(path.read_text(encoding="utf-8", errors="replace"), path, saved=True)
+
+
+def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
+    """Return a fleet plan of its JSON text. What was printed has no checksum of the whole, but one of each plan.
+
+    `Conflict` where it is none, or was edited.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        seal = values.pop("seal")
-        shards = tuple((str(s["vcenter"]), s["plan"]) for s in values["shards"])
+        values = json.loads(text)
+        seal = str(values.pop("seal")) if saved or "seal" in values else ""
+        if seal and checksum(values) != seal:
+            raise Conflict(f"{path} was edited after it was made; nothing was changed", AGAIN, rule="plan.edited")
+        if values.get("fleet_version") != FLEET_VERSION:
+            other = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
+            raise Conflict(other, AGAIN, rule="plan.schema")
+        shards = [(str(s["vcenter"]), s["plan"]) for s in values["shards"]]
+        opened = tuple(PlannedShard(n, plan, open_saved(json.dumps(plan), f"{path}, {n}")) for n, plan in shards)
+        return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"{path} is not the plan of a fleet: {type(error).__name__}"
-        raise Conflict(text, again, rule="plan.unreadable") from None
-    if checksum(values) != seal:
-        raise Conflict(f"{path} was edited after it was made; nothing was changed", again, rule="plan.edited")
-    if values.get("fleet_version") != FLEET_VERSION:
-        text = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
-        raise Conflict(text, again, rule="plan.schema")
-    opened = tuple(PlannedShard(name, plan, open_saved(json.dumps(plan), f"{path}, {name}")) for name, plan in shards)
-    return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
+        raise _no_plan(path, type(error).__name__) from None
+
+
+def _no_plan(path: Path, why: str) -> Conflict:
+    return Conflict(f"{path} is not the plan of a fleet: {why}", AGAIN, rule="plan.unreadable")

@@ -13,6 +13,7 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import InputError, Storage, UsageError, VsphereAiError
+from vsphere_ai.model.pending import PENDING
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.locks import hold_run
 
@@ -214,7 +215,9 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
         failed=len(failed),
         unknown=len(unknown),
         skipped=run.skipped,
-        left_open=tuple(dict.fromkeys((*run.open, *(f"{p.target.name}: {p.kind}" for p in pending)))),
+        left_open=tuple(
+            dict.fromkeys((*run.open, *(f"{p.target.name} {PENDING.get(p.kind, p.kind)}" for p in pending)))
+        ),
         message=f"{first.target}: {first.error or first.summary}" if first else "",
         go_on="" if state == "done" else f"vsphere-ai fleet resume {shard.fleet}",
     )

@@ -198,7 +198,7 @@ def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
     for name in plan.without:
         streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
     if form == "json" and not err:
-        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k != "seal"}))
+        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k not in ("seal", "schema_version")}))
     else:
         click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
 
@@ -262,3 +262,35 @@ def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
     if other:
         names, playbook = shell_word(",".join(other)), shell_word(run.playbook)
         yield f"Not as planned any more, so plan it again: vsphere-ai fleet plan {playbook} --vcenter {names}"
+
+
+@command.command("report")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER|FILE",
+    help="Folder of a page per vCenter beside that of the fleet, or a file; standard output without it.",
+)
+@format_option("html", "markdown", "junit", "sarif", "ctrf")
+def report(fleet: str, output: Path | None, form: str) -> int:
+    """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
+
+    With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.fleet_documents import fleet_pages
+
+    if output is not None and form != "html" and not output.suffix:
+        raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
+    run = app.open_fleet(fleet) if fleet else app.latest_fleet()
+    folder = output is not None and not output.suffix
+    pages = fleet_pages(run, app.fleet_outcomes(run), app.fleet_records(run), form, folder=folder)
+    if output is None:
+        click.echo(pages["index.html"], nl=False)
+    elif folder:
+        app.save_pages(output, pages)
+    else:
+        app.save_report(output, pages["index.html"])
+    return 0
