@@ -268,3 +268,37 @@ def issued(authority, folder):
     made.cert_chain_pems[0].write_to_path(str(files[1]))
     made.private_key_pem.write_to_path(str(files[2]))
     return files
+
+
+def test_the_privilege_to_end_sessions_is_asked_for_while_planning(cli, make_lab, cluster):
+    lab = make_lab(SCENARIO.format("berlin", 0.02) + "privileges_denied: [Sessions.TerminateSession]\n")
+    served(cluster, inventory(cli, "berlin", lab))
+    assert cli("fleet", "plan", cli.file(BERLIN), *cluster.place) == 4
+    assert cli.error == "account.privileges"
+    assert "Sessions.TerminateSession" in cli.err
+
+
+@pytest.mark.parametrize("moment", ["lock", "intent"])
+def test_the_lock_in_vcenter_of_a_killed_worker_keeps_no_one_off(cli, make_lab, cluster, moment):
+    """It names the fleet run before there is a journal, and is in the journal after that."""
+    lab = make_lab(SLOW)
+    workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--lock", "vcenter", "--format", "json")
+    first, second = holder(workers)
+    until(lambda: "CreateFolder" in calls(lab) if moment == "lock" else begun())
+    first.kill()
+    assert cli("fleet", "status") == 0
+    run = json.loads(next((state_dir() / "fleets").glob("*.json")).read_text())["shards"][0]["run"]
+    if moment == "intent":
+        assert cli("resume", run, "-i", inventory(cli, "berlin", lab)) == 7
+        assert cli.error == "run.under-way", "only the fleet run knows when no worker has it any more"
+    assert command.ended() == 0, command.seen + second.read()
+    assert effects(lab) == once("berlin")
+    assert "epoch 2" in second.read()
+
+
+def calls(lab):
+    """The calls that changed something since the run has its lease; comparing locks and unlocks before."""
+    entries = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
+    last = max((n for n, call in enumerate(entries) if call == "Destroy_Task"), default=-1)
+    return entries[last + 1 :]
