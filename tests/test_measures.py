@@ -30,6 +30,7 @@ LATER = (
     "connect.cursor",
     "connect.live_reads",
     "reading.probe_memory",
+    "reading.host_calls",
     "compat.vm_groups",
     "model.places",
     "connect.part_forms",

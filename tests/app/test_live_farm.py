@@ -42,7 +42,7 @@ vms:
   - name: "train-[01:06]"
     host: "gpu[01:04].lab.local"
     network: dvpg-lan
-    vgpu: [grid_a100d-20c]
+    vgpu: [grid_a100dx-20c]
     pvrdma: [dvpg-rdma]
     memory_reservation_locked: true
   - {name: "vm-[07:12]", host: "gpu[01:04].lab.local", network: dvpg-lan}
@@ -194,7 +194,7 @@ def test_a_reading_in_full_comes_in_time_and_asks_hosts_again(farm, monkeypatch)
         began = reader.state.snapshot.whole
         monkeypatch.setattr(live_cursor, "LONGEST", 0.0)
         calls = cost(lab, reader)
-        assert calls["fetchSoftwarePackages"] == HOSTS
+        assert calls["QueryOptions"] == HOSTS
         assert calls["CreateFilter"] == 0, "what is followed is followed on"
         assert reader.state.snapshot.whole > began
 
