@@ -40,10 +40,7 @@ class FarmRequest:
 
 @dataclass(frozen=True)
 class PlaybookDrift:
-    """The plan that would bring an estate back to a playbook; None with why that is not known.
-
-    `lasting`: it holds for as long as vCenter reports no change.
-    """
+    """The plan that would bring an estate back to a playbook; None with why that is not known."""
 
     playbook: str
     plan: Plan | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--trace", action="store_true", help="log every request")
     given = parser.parse_args(argv)
     shortcuts.take()
+    gc.disable()  # what a farm is made of stays: searching it for garbage again and again finds nothing
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -40,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     except (VsphereAiError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return getattr(error, "exit_code", 70)
+    gc.freeze()
+    gc.enable()
     lab.trace = given.trace
     while not stop.wait(1.0):
         if given.exit_with and not _alive(given.exit_with):

@@ -17,15 +17,23 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20
 _parse_headers = http.client.parse_headers
 _list_fields = Vmomi.DataObject._GetPropertyList.__func__
 _begin, _check = Vmomi.DataObject.__init__, Vmomi.CheckField
+_find_nested = Vmomi.LazyType.__getattr__
 
 
 def take() -> None:
-    """List the fields of a type once, not for each of its objects, and compare classes once for all their values."""
+    """Find a type, and list its fields, once and not for each of its objects; compare classes once for all values."""
+    Vmomi.LazyType.__getattr__ = _nested
     Vmomi.DataObject._GetPropertyList = classmethod(_fields)
     Vmomi.DataObject.__init__ = _filled
     Vmomi.DataObject.__setattr__ = _put
     Vmomi.CheckField = _checked
     http.client.parse_headers = headers  # type: ignore[assignment]
+
+
+@cache
+def _nested(kind: Any, name: str) -> Any:
+    """Return a type that is named within another one, such as ``VirtualDisk.FlatVer2BackingInfo``."""
+    return _find_nested(kind, name)
 
 
 @cache
@@ -48,14 +56,14 @@ def _unset(kind: Any) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:
     made = kind.__new__(kind)
     _begin(made)
     lists = tuple((i.name, i.type) for i in _listed(kind) if issubclass(i.type, list))
-    return {name: value for name, value in vars(made).items() if not isinstance(value, list)}, lists
+    return {name: None if isinstance(value, list) else value for name, value in vars(made).items()}, lists
 
 
 def _filled(self: Any, **values: Any) -> None:
     kind: Any = type(self)
     unset, lists = _unset(kind)
-    held = vars(self)
-    held.update(unset)
+    held = unset.copy()  # which is as large as it has to be; one that is filled grows in steps
+    object.__setattr__(self, "__dict__", held)
     for name, typ in lists:
         held[name] = typ()
     infos = _named(kind) if values else {}

@@ -32,7 +32,8 @@ class ManagedObject:
         self.extra: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        return self.value(name, None)
+        value = self.props.get(name)
+        return value(None) if callable(value) else value
 
     @property
     def moid(self) -> str:
@@ -281,8 +282,14 @@ def fill(obj: Any, seen: tuple[Any, ...] = ()) -> Any:
 
 @lru_cache(maxsize=4096)
 def _shape(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
-    """Return name, whether it may be unset, and type of every field of a data object."""
-    return tuple((i.name, bool(i.flags & Vmomi.F_OPTIONAL), i.type) for i in kind._GetPropertyList())
+    """Return name, whether it may be unset, and type of every field of a data object that may have to be filled."""
+    fields = ((i.name, bool(i.flags & Vmomi.F_OPTIONAL), i.type) for i in kind._GetPropertyList())
+    return tuple((name, optional, typ) for name, optional, typ in fields if not optional or _holds_data(typ))
+
+
+def _holds_data(typ: Any) -> bool:
+    one = typ.Item if issubclass(typ, Vmomi.Array) else typ
+    return one is object or issubclass(one, Vmomi.DataObject)
 
 
 def _neutral_list(typ: Any, seen: tuple[Any, ...]) -> Any:

@@ -74,7 +74,7 @@ def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
         raise vim.fault.VirtualHardwareVersionNotSupported(
             hostName=machine.name, host=host.ref, msg=f"The host does not support hardware version {hardware_of(vm)}."
         )
-    if reserved_mb(vm) > unreserved_mb(farm, host):
+    if (reserved := reserved_mb(vm)) and reserved > unreserved_mb(farm, host):
         raise vim.fault.InsufficientMemoryResourcesFault(
             unreserved=unreserved_mb(farm, host) << 20,
             requested=reserved_mb(vm) << 20,

@@ -276,12 +276,12 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
     keys = {d.backing.port.portgroupKey for d in nics if getattr(d.backing, "port", None)}
     plain = {d.backing.network._moId for d in nics if getattr(d.backing, "network", None)}
     before = list(mo["network"] or ())
-    known = (n for n in farm.named.values() if isinstance(n.ref, vim.Network))
-    networks = [n.ref for n in known if n.moid in keys | plain]
+    known = (n.ref for moid in keys | plain if (n := farm.store.objects.get(moid)) and isinstance(n.ref, vim.Network))
+    networks = sorted(known, key=lambda ref: int(ref._moId.rpartition("-")[2]))  # as they were made
     for ref in {*before} ^ {*networks}:
         network = farm.store.get(ref)
-        users = network["vm"]
-        farm.store.set(network, vm=[*users, mo.ref] if ref in networks else [r for r in users if r != mo.ref])
+        (network["vm"].append if ref in networks else network["vm"].remove)(mo.ref)
+        farm.store.touch(network, "vm")
     mo["summary"].config = vim.vm.Summary.ConfigSummary(
         name=config.name,
         template=config.template,
