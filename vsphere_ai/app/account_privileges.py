@@ -23,7 +23,6 @@ ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor 
 LASTS = 10.0
 """Seconds for which an answer holds: a plan that nobody had to confirm is carried out within them."""
 MOST_ASKED = 1000
-"""Answers to one question at most."""
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
@@ -80,7 +79,6 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
 def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
     """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
     refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
-    if len(refs) * len(privileges) > MOST_ASKED:
-        return session.vcenter.missing_privileges
-    found = session.vcenter.missing_privileges(refs, privileges)
-    return lambda _refs, _privileges: found
+    many = len(refs) * len(privileges) > MOST_ASKED
+    found = {} if many else session.vcenter.missing_privileges(refs, privileges)
+    return session.vcenter.missing_privileges if many else lambda _refs, _privileges: found

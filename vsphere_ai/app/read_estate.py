@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth
 
 
+Calls = frozenset[str] | None
 OF_PATHS = frozenset({vmk.OPTION_FACT})
 """What is asked of hosts by calls of their own to follow RDMA paths."""
 
@@ -98,11 +99,7 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
 
 
 def read_everything(
-    session: Session,
-    *,
-    around: bool = False,
-    probes: tuple[Probe, ...] | None = None,
-    calls: frozenset[str] | None = None,
+    session: Session, *, around: bool = False, probes: tuple[Probe, ...] | None = None, calls: Calls = None
 ) -> Estate:
     """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at.
 

@@ -86,8 +86,7 @@ class Session:
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
         self.remembered = ProbeMemory()
         """What hosts have answered over SSH, for readings that follow one another."""
-        self.lacking: tuple[float, tuple[Need, ...], list[Need]] = (0.0, (), [])
-        """Privileges that were asked for last: when, which, and those that the account lacks."""
+        self.lacking: tuple[float, tuple[Need, ...], list[Need]] = (0.0, (), [])  # when asked, for which, what lacks
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
