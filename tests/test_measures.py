@@ -33,6 +33,7 @@ LATER = (
     "connect.ssh_pool",
     "connect.live_reads",
     "reading.probe_memory",
+    "reading.host_calls",
     "compat.vm_groups",
     "model.places",
     "connect.ahead",
