@@ -57,13 +57,12 @@ class FleetOptions:
 class FleetStop:
     """Stops all shards in order, from any thread and from signal handlers; those not yet started never start.
 
-    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `ordered` is the one that shards
-    are stopped with, 0 before.
+    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `stopping` tells of both.
     """
 
     def __init__(self) -> None:
         self.number = 0
-        self.ordered = 0
+        self.stopping = False
         self._stops: list[Callable[[int], None]] = []
 
     def __call__(self, number: int = signal.SIGTERM) -> None:
@@ -76,15 +75,15 @@ class FleetStop:
         self._pass_on(signal.SIGTERM)
 
     def _pass_on(self, number: int) -> None:
-        self.ordered = self.ordered or number
+        self.stopping = True
         for stop in tuple(self._stops):
             stop(number)
 
     def add(self, stop: Callable[[int], None]) -> None:
         """Stop this shard too, at once if that was requested before."""
         self._stops.append(stop)
-        if self.ordered:
-            stop(self.ordered)
+        if self.stopping:
+            stop(self.number or signal.SIGTERM)
 
     def drop(self, stop: Callable[[int], None]) -> None:
         """Forget a shard that has ended."""
@@ -103,7 +102,7 @@ class LocalExecutor:
         with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
             for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
                 outcome = done.result()
-                if self._halt and not outcome.over and not self._stop.ordered:
+                if self._halt and not outcome.over and not self._stop.stopping:
                     self._stop.halt()
                 yield outcome
 
@@ -113,7 +112,7 @@ class LocalExecutor:
                 self._stop.add(event.stop)
             emit(shard.vcenter, event)
 
-        if self._stop.ordered:
+        if self._stop.stopping:
             return outcome_of(shard)
         return open_or_resume(shard, listen, self._budget)
 

@@ -12,6 +12,7 @@ from vsphere_ai.app.fleet_shard import ShardOutcome
 from vsphere_ai.errors import Diagnostic, InputError, VsphereAiError
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
+from vsphere_ai.planning.expected_time import StepTimes
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.security.redaction import clean
 
@@ -19,31 +20,48 @@ _DIAGNOSTICS: TypeAdapter[tuple[Diagnostic, ...]] = TypeAdapter(tuple[Diagnostic
 _OUTCOME: TypeAdapter[ShardOutcome] = TypeAdapter(ShardOutcome)
 
 
-NONE = Target("datacenter", "", "")
+@dataclass(frozen=True)
+class StepSeen:
+    """A step of a plan as it is sent: what is shown of it."""
+
+    id: str
+    target: Target
+    summary: str
+    kinds: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, planned: PlannedStep) -> StepSeen:
+        """Return what is sent of a step."""
+        step = planned.step
+        return cls(planned.id, step.target, step.summary, step.kinds, planned.after, planned.behind)
+
+    def planned(self) -> PlannedStep:
+        """Return the step for those who show it."""
+        step = Step(target=self.target, summary=self.summary, kinds=self.kinds)
+        return PlannedStep(self.id, step, self.after, self.behind)
+
+
+@dataclass(frozen=True)
+class PlanSeen:
+    """The steps of a plan on another machine."""
+
+    steps: tuple[PlannedStep, ...]
 
 
 @dataclass(frozen=True)
 class RunSeen:
-    """A run has started on another machine; `steps` is the number of steps of its plan."""
+    """A run has started on another machine: `events.RunStarted` there."""
 
     run: str
-    steps: int
-
-
-@dataclass(frozen=True)
-class StepSeen:
-    """An event of a step as it is sent; `id` is empty where the run as a whole waits or stops."""
-
-    what: str
-    id: str = ""
-    target: Target = NONE
-    summary: str = ""
-    text: str = ""
-    seconds: float = 0.0
-    rule: str = ""
+    plan: PlanSeen
+    times: StepTimes
 
 
 _STEP: TypeAdapter[StepSeen] = TypeAdapter(StepSeen)
+_STEPS: TypeAdapter[tuple[StepSeen, ...]] = TypeAdapter(tuple[StepSeen, ...])
+_TIMES: TypeAdapter[StepTimes] = TypeAdapter(StepTimes)
 
 
 def cleaned(value: JsonValue) -> JsonValue:
@@ -100,16 +118,13 @@ def event_values(event: Event) -> dict[str, JsonValue] | None:
         case Status():
             return {"status": event.text}
         case RunStarted():
-            return {"run": event.run, "steps": len(event.plan.steps)}
+            steps = tuple(map(StepSeen.of, event.plan.steps))
+            times, shown = _TIMES.dump_python(event.times, mode="json"), _STEPS.dump_python(steps, mode="json")
+            return {"run": event.run, "steps": shown, "times": times}
         case StepEvent() if event.what != "progress":
-            seen = StepSeen(event.what, text=event.text, seconds=event.seconds, rule=event.rule)
-            if event.planned is not None:
-                step = event.planned.step
-                seen = StepSeen(
-                    event.what, event.planned.id, step.target, step.summary, event.text, event.seconds, event.rule
-                )
-            found: JsonValue = _STEP.dump_python(seen, mode="json")
-            return {"step": found}
+            said: dict[str, JsonValue] = {"what": event.what, "text": event.text, "rule": event.rule}
+            planned = _STEP.dump_python(StepSeen.of(event.planned), mode="json") if event.planned else None
+            return {**said, "seconds": event.seconds, "step": planned}
         case _:
             return None
 
@@ -120,9 +135,10 @@ def event_of(values: JsonValue) -> object:
     if "remark" in said:
         return Remark(str(said.get("rule", "")), str(said["remark"]))
     if "run" in said:
-        return RunSeen(str(said["run"]), int(str(said.get("steps", 0))))
-    if "step" in said:
-        seen = _STEP.validate_python(said["step"])
-        planned = PlannedStep(seen.id, Step(target=seen.target, summary=seen.summary), ()) if seen.id else None
-        return StepEvent(seen.what, planned, seen.text, seen.seconds, seen.rule)  # type: ignore[arg-type]
+        steps = tuple(each.planned() for each in _STEPS.validate_python(said["steps"]))
+        return RunSeen(str(said["run"]), PlanSeen(steps), _TIMES.validate_python(said["times"]))
+    if "what" in said:
+        planned = _STEP.validate_python(said["step"]).planned() if said["step"] else None
+        text, rule, seconds = str(said["text"]), str(said["rule"]), float(str(said["seconds"]))
+        return StepEvent(str(said["what"]), planned, text, seconds, rule)  # type: ignore[arg-type]
     return Status(str(said.get("status", "")))

@@ -20,9 +20,9 @@ from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import FleetRun, FleetStop, ShardOutcome
-    from vsphere_ai.app.events import Emit, Event, StepEvent
+    from vsphere_ai.app.events import Emit, Event, RunStarted, StepEvent
+    from vsphere_ai.app.fleet_wire import RunSeen
     from vsphere_ai.cli.live import LiveArea
-    from vsphere_ai.report.fleet_started import Started
     from vsphere_ai.report.run_log import RunLog
 
 HALTED = "stopped, because another vCenter failed"
@@ -57,8 +57,7 @@ class FleetProgress:
         from vsphere_ai.report.fleet_live import FleetLive
 
         self._fleet, self._quiet, self._full = stop, quiet, full
-        self._plans = {s.vcenter: s.plan for s in run.shards}
-        self._totals = {name: _size(plan.get("steps")) for name, plan in self._plans.items()}
+        self._totals = {s.vcenter: _size(s.plan.get("steps")) for s in run.shards}
         self._view = FleetLive(run.fleet, self._totals)
         self._logs: dict[str, RunLog] = {}
         self._area: LiveArea | None = None
@@ -81,14 +80,11 @@ class FleetProgress:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
         from vsphere_ai.app.fleet_wire import RunSeen
-        from vsphere_ai.report.fleet_started import Started, started_elsewhere
 
         with _writing:
             match event:
-                case events.RunStarted():
-                    self._begin(vcenter, event.run, Started(event.plan.steps, event.times))
-                case RunSeen():
-                    self._begin(vcenter, event.run, started_elsewhere(self._plans[vcenter], event.steps))
+                case events.RunStarted() | RunSeen():
+                    self._begin(vcenter, event)
                 case events.StepEvent():
                     self._step(vcenter, event)
                 case events.Status():
@@ -99,14 +95,13 @@ class FleetProgress:
                 case _:
                     show(vcenter, event)  # type: ignore[arg-type]
 
-    def _begin(self, vcenter: str, run: str, started: Started) -> None:
+    def _begin(self, vcenter: str, started: RunStarted | RunSeen) -> None:
         from vsphere_ai.report.run_log import RunLog
 
-        self._view.begin(vcenter, started)
-        self._totals[vcenter] = len(started.steps)
-        if started.known:
-            self._logs[vcenter] = RunLog(started, started.times, heartbeat=self._area is None)
-        self._print(vcenter, [f"run {run}"])
+        self._view.begin(vcenter, started.plan.steps, started.times)
+        self._totals[vcenter] = len(started.plan.steps)
+        self._logs[vcenter] = RunLog(started.plan, started.times, heartbeat=self._area is None)
+        self._print(vcenter, [f"run {started.run}"])
 
     def _step(self, vcenter: str, event: StepEvent) -> None:
         from vsphere_ai.report.run_text import event_text
@@ -115,10 +110,10 @@ class FleetProgress:
             event = replace(event, text=HALTED)
         now, log = time.monotonic(), self._logs.get(vcenter)
         self._view.see(vcenter, event, now)
-        if log is not None and not self._full:
+        if self._full or log is None:
+            self._print(vcenter, [event_text(event, self._totals[vcenter])] if event.what != "progress" else ())
+        else:
             self._print(vcenter, log.lines(event, now))
-        elif event.what not in (("progress",) if self._full else ("progress", "start")):
-            self._print(vcenter, [event_text(event, self._totals[vcenter])])
 
     def _end(self, vcenter: str, outcome: ShardOutcome) -> None:
         log = self._logs.pop(vcenter, None)

@@ -10,7 +10,6 @@ from vsphere_ai.model.text import columns, counted, cut, filled, safe
 from vsphere_ai.planning.expected_time import StepTimes, seconds_left
 from vsphere_ai.planning.outcome import Event
 from vsphere_ai.planning.schedule import PlannedStep
-from vsphere_ai.report.fleet_started import Started
 from vsphere_ai.report.folding import how_many
 from vsphere_ai.report.plan_impact import rounded
 
@@ -65,9 +64,9 @@ class FleetLive:
         if shard.state in ("waiting", "planning"):
             shard.state, shard.text = "planning", text or shard.text
 
-    def begin(self, vcenter: str, run: Started) -> None:
-        """Note that the run of a vCenter carries its steps out."""
-        self._shards[vcenter] = _Shard("working", run.steps, run.times)
+    def begin(self, vcenter: str, steps: Sequence[PlannedStep], times: StepTimes) -> None:
+        """Note that the run of a vCenter carries these steps out."""
+        self._shards[vcenter] = _Shard("working", steps, times)
 
     def see(self, vcenter: str, event: Event, now: float) -> None:
         """Take an event of the run of a vCenter."""
