@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ class DaskExecutor:
     def run(self, shards: Sequence[Shard], emit: FleetEmit) -> Iterator[ShardOutcome]:
         """Carry shards out; yield the outcome of each as soon as it is known."""
         budget = LocalBudget(self._options.budget) if self._options.budget else None
-        coordinator = Coordinator(shards, self._fleet.terms, emit, self._stopping, budget)
+        coordinator = Coordinator(shards, self._fleet.terms, emit, lambda: self._stop.ordered, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         if self._fleet.settings is None:
             require_loopback(host, f"--listen {host}")
@@ -54,10 +53,6 @@ class DaskExecutor:
                 watch.place(shard)
             yield from self._outcomes(coordinator, watch)
 
-    def _stopping(self) -> int:
-        """Return the number of the signal that workers are to stop with; 0 where they are not."""
-        return self._stop.number or (signal.SIGTERM if self._stop.stopping else 0)
-
     def _outcomes(self, coordinator: Coordinator, watch: Watch) -> Iterator[ShardOutcome]:
         pause, looked = min(LOOK, self._fleet.terms.lease / 4), 0.0
         while watch.placed:
@@ -67,7 +62,7 @@ class DaskExecutor:
                     coordinator.changed.wait(pause / 4)
             for outcome in known:
                 watch.drop(outcome.run)
-                if self._options.halt_on_failure and not outcome.over and not self._stop.stopping:
+                if self._options.halt_on_failure and not outcome.over and not self._stop.ordered:
                     self._stop.halt()
                 yield outcome
             if time.monotonic() - looked > pause:

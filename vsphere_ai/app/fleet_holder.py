@@ -32,7 +32,7 @@ class Holder:
     def __init__(self, caller: Caller, run: str, epoch: int, held: Held, stop: Callable[[int], None]) -> None:
         self._caller, self._run, self._epoch, self.held, self._request_stop = caller, run, epoch, held, stop
         self._events: deque[JsonValue] = deque(maxlen=MOST_EVENTS)
-        self._number = 0
+        self._number, self._fenced = 0, False
         self._writing, self._ended = threading.Lock(), threading.Event()
         self._renewing = threading.Thread(target=self._renew, name=f"lease-{run}", daemon=True)
 
@@ -121,15 +121,18 @@ class Holder:
             raise
         except VsphereAiError as error:
             if error.rule == FENCED:
-                self.held.lost = True
+                self._fenced = self.held.lost = True
                 self._request_stop(signal.SIGTERM)
             raise Storage(error.message, error.remedy, rule=error.rule) from error
         self.held.renewed(asked)
         return found
 
     def _lost(self) -> Storage:
-        text = f"run {self._run}: the coordinator was not reached for {self.held.terms.lease:g} s, so nothing is sent"
-        return Storage(text, "see: vsphere-ai fleet status, there", rule=FENCED if self.held.lost else "fleet.lost")
+        why = (
+            "another worker has it" if self._fenced else f"no word from the coordinator for {self.held.terms.lease:g} s"
+        )
+        text = f"run {self._run}: {why}, so nothing is sent"
+        return Storage(text, "see: vsphere-ai fleet status, there", rule=FENCED if self._fenced else "fleet.lost")
 
     def _taken(self) -> list[JsonValue]:
         found = []

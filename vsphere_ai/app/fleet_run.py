@@ -67,12 +67,13 @@ class FleetOptions:
 class FleetStop:
     """Stops all shards in order, from any thread and from signal handlers; those not yet started never start.
 
-    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `stopping` tells of both.
+    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `ordered` is the one that shards
+    are stopped with, 0 before.
     """
 
     def __init__(self) -> None:
         self.number = 0
-        self.stopping = False
+        self.ordered = 0
         self._stops: list[Callable[[int], None]] = []
 
     def __call__(self, number: int = signal.SIGTERM) -> None:
@@ -85,15 +86,15 @@ class FleetStop:
         self._pass_on(signal.SIGTERM)
 
     def _pass_on(self, number: int) -> None:
-        self.stopping = True
+        self.ordered = self.ordered or number
         for stop in tuple(self._stops):
             stop(number)
 
     def add(self, stop: Callable[[int], None]) -> None:
         """Stop this shard too, at once if that was requested before."""
         self._stops.append(stop)
-        if self.stopping:
-            stop(self.number or signal.SIGTERM)
+        if self.ordered:
+            stop(self.ordered)
 
     def drop(self, stop: Callable[[int], None]) -> None:
         """Forget a shard that has ended."""
@@ -112,7 +113,7 @@ class LocalExecutor:
         with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
             for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
                 outcome = done.result()
-                if self._halt and not outcome.over and not self._stop.stopping:
+                if self._halt and not outcome.over and not self._stop.ordered:
                     self._stop.halt()
                 yield outcome
 
@@ -122,10 +123,10 @@ class LocalExecutor:
                 self._stop.add(event.stop)
             emit(shard.vcenter, event)
 
-        if self._stop.stopping:
+        if self._stop.ordered:
             return outcome_of(shard)
         try:
-            with taken_over(shard, lambda: self._stop.stopping) as free:
+            with taken_over(shard, lambda: bool(self._stop.ordered)) as free:
                 return open_or_resume(shard, listen, self._budget) if free else outcome_of(shard)
         except VsphereAiError as error:  # of the takeover: the others are errors of the run itself
             return failed_outcome(shard, error)

@@ -20,9 +20,9 @@ from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import FleetRun, FleetStop, ShardOutcome
-    from vsphere_ai.app.events import Emit, Event, RunStarted, StepEvent
-    from vsphere_ai.app.fleet_wire import RunSeen
+    from vsphere_ai.app.events import Emit, Event, StepEvent
     from vsphere_ai.cli.live import LiveArea
+    from vsphere_ai.report.fleet_live import Started
     from vsphere_ai.report.run_log import RunLog
 
 HALTED = "stopped, because another vCenter failed"
@@ -80,11 +80,12 @@ class FleetProgress:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
         from vsphere_ai.app.fleet_wire import RunSeen
+        from vsphere_ai.report.fleet_live import Started
 
         with _writing:
             match event:
                 case events.RunStarted() | RunSeen():
-                    self._begin(vcenter, event)
+                    self._begin(vcenter, event.run, Started(event.plan.steps, event.times))
                 case events.StepEvent():
                     self._step(vcenter, event)
                 case events.Status():
@@ -95,13 +96,13 @@ class FleetProgress:
                 case _:
                     show(vcenter, event)  # type: ignore[arg-type]
 
-    def _begin(self, vcenter: str, started: RunStarted | RunSeen) -> None:
+    def _begin(self, vcenter: str, run: str, started: Started) -> None:
         from vsphere_ai.report.run_log import RunLog
 
-        self._view.begin(vcenter, started.plan.steps, started.times)
-        self._totals[vcenter] = len(started.plan.steps)
-        self._logs[vcenter] = RunLog(started.plan, started.times, heartbeat=self._area is None)
-        self._print(vcenter, [f"run {started.run}"])
+        self._view.begin(vcenter, started)
+        self._totals[vcenter] = len(started.steps)
+        self._logs[vcenter] = RunLog(started, started.times, heartbeat=self._area is None)
+        self._print(vcenter, [f"run {run}"])
 
     def _step(self, vcenter: str, event: StepEvent) -> None:
         from vsphere_ai.report.run_text import event_text
@@ -110,10 +111,10 @@ class FleetProgress:
             event = replace(event, text=HALTED)
         now, log = time.monotonic(), self._logs.get(vcenter)
         self._view.see(vcenter, event, now)
-        if self._full or log is None:
-            self._print(vcenter, [event_text(event, self._totals[vcenter])] if event.what != "progress" else ())
-        else:
+        if log is not None and not self._full:
             self._print(vcenter, log.lines(event, now))
+        elif event.what not in (("progress",) if self._full else ("progress", "start")):
+            self._print(vcenter, [event_text(event, self._totals[vcenter])])
 
     def _end(self, vcenter: str, outcome: ShardOutcome) -> None:
         log = self._logs.pop(vcenter, None)

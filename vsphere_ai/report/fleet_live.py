@@ -51,6 +51,14 @@ class _Shard:
         return f"{who}: {first.summary}"
 
 
+@dataclass(frozen=True)
+class Started:
+    """Steps of a run that has started, and how long each usually takes."""
+
+    steps: Sequence[PlannedStep]
+    times: StepTimes
+
+
 class FleetLive:
     """State of a fleet for its live view; `now` are seconds of any clock that does not go back."""
 
@@ -64,9 +72,9 @@ class FleetLive:
         if shard.state in ("waiting", "planning"):
             shard.state, shard.text = "planning", text or shard.text
 
-    def begin(self, vcenter: str, steps: Sequence[PlannedStep], times: StepTimes) -> None:
-        """Note that the run of a vCenter carries these steps out."""
-        self._shards[vcenter] = _Shard("working", steps, times)
+    def begin(self, vcenter: str, run: Started) -> None:
+        """Note that the run of a vCenter carries its steps out."""
+        self._shards[vcenter] = _Shard("working", run.steps, run.times)
 
     def see(self, vcenter: str, event: Event, now: float) -> None:
         """Take an event of the run of a vCenter."""

@@ -34,6 +34,14 @@ LINES = 200
 _BAD = ("failed", "unknown")
 
 
+class Steps(Protocol):
+    """A plan, or as much of it as a log needs."""
+
+    @property
+    def steps(self) -> Sequence[PlannedStep]:
+        """Its steps."""
+
+
 @dataclass
 class _Ended:
     """Steps of a unit that ended well and were not said yet."""
@@ -61,18 +69,10 @@ class _Held:
     who: list[Target] = field(default_factory=list)
 
 
-class Planned(Protocol):
-    """What is logged."""
-
-    @property
-    def steps(self) -> Sequence[PlannedStep]:
-        """Its steps."""
-
-
 class RunLog:
     """Folds the events of one run; `now` are seconds of any clock that does not go back."""
 
-    def __init__(self, plan: Planned, times: StepTimes, *, heartbeat: bool = True) -> None:
+    def __init__(self, plan: Steps, times: StepTimes, *, heartbeat: bool = True) -> None:
         self._total, self._times, self._heartbeat = len(plan.steps), times, heartbeat
         self._known = frozenset(p.step.target.name for p in plan.steps)
         found = list(units(plan.steps))
