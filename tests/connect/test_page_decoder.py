@@ -311,9 +311,9 @@ def test_parts_of_one_form_are_read_as_pyvmomi_reads_them(parts, apart):
 
 CARD = (
     '<VirtualDevice xsi:type="VirtualVmxnet3"><key>{}</key><deviceInfo><label>{}</label><summary>net</summary>'
-    '</deviceInfo><backing xsi:type="VirtualEthernetCardDistributedVirtualPortBackingInfo"><port><switchUuid>50 1c</switchUuid>'
-    "<portgroupKey>dvportgroup-9</portgroupKey><portKey>{}</portKey></port></backing><connectable><startConnected>{}"
-    "</startConnected><allowGuestControl>true</allowGuestControl><connected>true</connected></connectable>"
+    '</deviceInfo><backing xsi:type="VirtualEthernetCardDistributedVirtualPortBackingInfo"><port>'
+    "<switchUuid>50 1c</switchUuid><portgroupKey>dvportgroup-9</portgroupKey><portKey>{}</portKey></port></backing>"
+    "<connectable><startConnected>{}</startConnected><allowGuestControl>true</allowGuestControl><connected>true</connected></connectable>"
     "<controllerKey>100</controllerKey><unitNumber>{}</unitNumber><macAddress>{}</macAddress></VirtualDevice>"
 )
 ALLOCATION = "<reservation>{}</reservation><shares><shares>4</shares><level>{}</level></shares>"
