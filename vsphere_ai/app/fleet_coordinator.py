@@ -19,6 +19,9 @@ from vsphere_ai.execution.host_budget import HostBudget
 from vsphere_ai.runs.journal import runs_dir
 from vsphere_ai.runs.replica import Replica
 
+ASKING = 2.0
+"""Seconds; a worker that waits for a lease asks every second."""
+
 
 @dataclass
 class Care:
@@ -31,6 +34,8 @@ class Care:
     lock: threading.Lock = field(default_factory=threading.Lock)
     settled: ShardOutcome | None = None
     worker: str = ""
+    asked: float = float("-inf")
+    """When a worker asked for it last."""
     last: int = -1
     """Number of the write of this epoch that was taken last: one that is sent again is not taken twice."""
 
@@ -46,7 +51,7 @@ class Coordinator:
         stopping: Callable[[], int],
         budget: HostBudget | None = None,
     ) -> None:
-        self.terms, self._emit, self._stopping, self._budget = terms, emit, stopping, budget
+        self.terms, self._emit, self.stopping, self._budget = terms, emit, stopping, budget
         self.changed = threading.Condition()
         """Notified when a shard is settled."""
         self._cares = {shard.run: self._care(shard) for shard in shards}
@@ -70,6 +75,27 @@ class Coordinator:
             care = self.care(run)
             care.settled = care.settled or outcome
             self.changed.notify_all()
+
+    def give_up(self, run: str, outcome: ShardOutcome) -> bool:
+        """Settle a shard on which no worker works; False where one does by now."""
+        with self.care(run).lock:
+            if self.is_held(run):
+                return False
+            self.settle(run, outcome)
+            return True
+
+    def is_held(self, run: str) -> bool:
+        """Return whether a worker may work on a run now."""
+        return self.care(run).lease.wait(time.monotonic()) > 0
+
+    def is_wanted(self, run: str) -> bool:
+        """Return whether a worker has asked for a run just now: it is going to have it."""
+        return time.monotonic() - self.care(run).asked < ASKING
+
+    def lost_by(self, run: str) -> str:
+        """Return the worker that had a lease last and has not given it back; "" where there is none."""
+        care = self.care(run)
+        return care.worker if care.lease.until is not None else ""
 
     def settled(self) -> tuple[ShardOutcome, ...]:
         """Return the outcomes that are known."""
@@ -116,10 +142,10 @@ class Coordinator:
             self.settle(care.shard.run, stored)
         if care.settled is not None:
             return {"outcome": outcome_values(stored)}, b""
-        stop = self._stopping()
+        stop = self.stopping()
         if stop:
             return {"stop": stop}, b""
-        now = time.monotonic()
+        now = care.asked = time.monotonic()
         wait = care.lease.wait(now)
         if wait:
             return {"wait": wait}, b""
@@ -136,7 +162,7 @@ class Coordinator:
         care.lease.renew(care.lease.epoch, time.monotonic())
         for each in events if isinstance(events, list) else ():
             self._emit(care.shard.vcenter, event_of(each))
-        return {"stop": self._stopping()}
+        return {"stop": self.stopping()}
 
     def _write(self, op: str, care: Care, values: Values, blob: bytes) -> None:
         number = values.get("number")

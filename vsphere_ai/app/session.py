@@ -37,6 +37,7 @@ from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.reading.collector import Depth, Request
     from vsphere_ai.runs.locks import Hold, Mode
@@ -106,7 +107,7 @@ class Session:
         return fetch(chosen.password, self.inventory.base, purpose=f"password of {chosen.username} at {chosen.address}")
 
     @cached_property
-    def shells(self) -> Callable[[Target], Ssh] | None:
+    def shells(self) -> SshPool | None:
         """Connections to hosts' shells; None when the inventory has no `ssh:`, or hosts are not to be asked."""
         from vsphere_ai.app.host_shells import shells_of
 
@@ -117,6 +118,11 @@ class Session:
         if self.shells is None:
             raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
         return self.shells(host)
+
+    def leave(self, host: Target) -> None:
+        """Close the connection to a host's shell, if there is one."""
+        if self.__dict__.get("shells") is not None and self.shells is not None:
+            self.shells.leave(host)
 
     def again(self, playbook: Playbook | None = None) -> Session:
         """Return a session for another reading, of the same playbook or another one, over the same connection.
@@ -141,7 +147,9 @@ class Session:
         self.emit(Status(""))
 
     def close(self) -> None:
-        """Log out, if there was a login."""
+        """Log out, if there was a login, and close the connections to hosts."""
+        if (shells := self.__dict__.get("shells")) is not None:
+            shells.close()
         if "vcenter" in self.__dict__:
             self.vcenter.close()
 

@@ -11,8 +11,9 @@ from typing import Self
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.live_reads import LiveReads
 from vsphere_ai.connect.outage import Limits
-from vsphere_ai.connect.session import Session, part
+from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.shared_reads import SharedReads
+from vsphere_ai.connect.stub import part
 from vsphere_ai.connect.task_monitor import Progress, TaskMonitor
 from vsphere_ai.connect.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
