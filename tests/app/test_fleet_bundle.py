@@ -19,13 +19,17 @@ from vsphere_ai.security import redaction
 
 PARTED = "version: v1\nmig-configs: {half: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]}\n"
 
+FARM = (
+    "- vars: {count: {type: number}}\n- include: parts/hosts.yml\n- vms: 'a-[1-${count}]'\n  hardware: {version: 19}\n"
+)
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "books" / "parts").mkdir(parents=True)
     files = {
-        "books/farm.yml": "- vars: {count: {type: number}}\n- include: parts/hosts.yml\n- vms: 'a-[1-${count}]'\n  hardware: {version: 19}\n",
+        "books/farm.yml": FARM,
         "books/plain.yml": "- include: parts/hosts.yml\n- vms: a-*\n  hardware: {version: 19}\n",
         "books/parts/hosts.yml": "- hosts: esx*\n  mig: {parted: {file: parted.yaml, config: half}}\n",
         "books/parts/parted.yaml": PARTED,
