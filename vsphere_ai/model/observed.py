@@ -93,7 +93,10 @@ class Layered(Mapping[K, V]):
 
     def _laid(self, key: object) -> tuple[int, V] | None:
         entries = self._record.entries.get(key)  # type: ignore[arg-type]
-        return next((e for e in reversed(entries) if e[0] <= self._size), None) if entries else None
+        if not entries:
+            return None
+        last = entries[-1]
+        return last if last[0] <= self._size else next((e for e in reversed(entries) if e[0] <= self._size), None)
 
     def __getitem__(self, key: K) -> V:
         laid = self._laid(key) if key in self._record.entries else None

@@ -33,13 +33,23 @@ class Places:
     def __init__(self, view: Seen) -> None:
         self._view = view
         self._deciding: dict[str, bool] = {}
+        self._alike: dict[tuple[object, ...], tuple[Hosts, Hosts]] = {}
         self._found: dict[object, tuple[Hosts, object]] = {}
 
     def candidates(self, vm: str) -> Hosts:
-        """Return the hosts all states of a VM can run on; where none of them decides, those of its cluster as such."""
+        """Return the hosts all states of a VM can run on; where none of them decides, those of its cluster as such.
+
+        VMs in equal states, with the same hosts to choose from, get the same tuple.
+        """
         view, hosts = self._view, self._view.estate.hosts_for(vm)
-        states = [s for s in self._placing(vm) if s.is_bound]
-        return tuple(h for h in hosts if all(s.runs_on(h, view) for s in states)) if states else hosts
+        states = tuple(s for s in self._placing(vm) if s.is_bound)
+        if not states:
+            return hosts
+        known = self._alike.get((id(hosts), *states))
+        if known is None:  # the hosts are kept, so that no others get their identity
+            able = tuple(h for h in hosts if all(s.runs_on(h, view) for s in states))
+            known = self._alike[id(hosts), *states] = (hosts, able)
+        return known[1]
 
     def _placing(self, vm: str) -> Iterator[Placed]:
         for kind in self._view.kinds:
