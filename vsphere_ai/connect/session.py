@@ -22,6 +22,7 @@ from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.page import ERRORS, Page, from_vim
 from vsphere_ai.connect.page_decoder import decode
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
+from vsphere_ai.connect.privilege_answers import METHOD, privileges
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import PAGES, Untypable, is_well_formed, read_without, reason_of
 from vsphere_ai.connect.vmomi import ManagedObject, Method, ServiceContent, SoapAdapter, VmomiSupport, vim, vmodl
@@ -71,7 +72,7 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         self._seen = threading.local()
         self.run = ""
         self.left = 0
-        """How many pages were left to pyVmomi, because the decoder did not know a shape in them."""
+        """How many answers were left to pyVmomi, because the decoder did not know a shape in them."""
 
     def InvokeMethod(  # noqa: N802 pyVmomi's name
         self,
@@ -80,11 +81,11 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         args: list[object],
         outerStub: object = None,  # noqa: N803 pyVmomi's name
     ) -> object:
-        """Return what pyVmomi makes of the answer, but a page of objects as a `Page` where its shapes are known."""
-        self._seen.body, self._seen.page, self._seen.decodes = b"", None, info.wsdlName in PAGES
+        """Return what pyVmomi makes of the answer, but what its decoder does where the shapes are known: of pages."""
+        self._seen.body, self._seen.read, self._seen.decode = b"", None, _decoder(info.wsdlName)
         try:
             answer = super().InvokeMethod(mo, info, args, outerStub)
-            return self._seen.page or answer
+            return self._seen.read or answer
         except ERRORS as error:
             body = self._seen.body
             if not (body and is_well_formed(body)):
@@ -94,18 +95,18 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
                     return read_without(self, body, info.result)
             raise Untypable(reason_of(error)) from error
         finally:
-            self._seen.body, self._seen.page = b"", None
+            self._seen.body, self._seen.read = b"", None
 
     def _replaced(self, status: int, body: bytes) -> bytes:
-        """Keep an answer, and return what pyVmomi is to read in its place: nothing of a page that was read here."""
+        """Keep an answer, and return what pyVmomi is to read in its place: nothing of what was read here."""
         self._seen.body = body
-        if not (self._seen.decodes and status == http.HTTPStatus.OK):
+        if self._seen.decode is None or status != http.HTTPStatus.OK:
             return body
         try:
-            self._seen.page = decode(body, self.version)
+            self._seen.read = self._seen.decode(body, self.version)
         except Unfamiliar as unfamiliar:
             self.left += 1
-            LOG.debug("a page of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
+            LOG.debug("an answer of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
             return body
         return b"<read/>"
 
@@ -134,6 +135,10 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             raise NotExpressible(f"{info.wsdlName} cannot be sent: {error}") from error
         finally:
             context.pop(OPERATION, None)
+
+
+def _decoder(method: str) -> Callable[[bytes, str], object] | None:
+    return decode if method in PAGES else privileges if method == METHOD else None
 
 
 def _left(connection: http.client.HTTPConnection) -> bool:

@@ -345,7 +345,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
-def _written(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
+def _written(kind: type) -> tuple[tuple[str, bool], ...]:
     """Return the fields of a dataclass, and which are written only if they are set."""
     return tuple((f.name, bool(f.metadata.get("written_if_set"))) for f in fields(kind))
 
