@@ -11,7 +11,7 @@ from support.acting import Clock
 from support.journals import act, create
 from support.raising import refused
 
-from vsphere_ai.app import quiesce
+from vsphere_ai.app import quiesce, unfinished_tasks
 from vsphere_ai.app.events import Remark, ignore
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
@@ -384,27 +384,49 @@ def test_a_task_of_the_run_is_waited_for(ended, noted):
     vcenter = VCenter({VM.ref: [task]}, reconfigure=["queued", "running", "success"])
     if noted:
         vcenter.recent = {}
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""), said.append)
+    unfinished_tasks.await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""), said.append)
     assert vcenter.tasks["reconfigure"] == ["success"]
     assert rules_of(said) == ["wait.task"]
     assert "the task reconfigure (reconfigure) is still under way" in said[0].text
 
 
+@pytest.mark.parametrize(
+    "sent_to",
+    [
+        {"do": "clone", "source": "VirtualMachine:vm-7"},
+        {"do": "clusterrules", "cluster": "ClusterComputeResource:domain-c7"},
+        {"do": "invoke", "on": "VmwareDistributedVirtualSwitch:dvs-7", "method": "ReconfigureDvs_Task"},
+        {"do": "invoke", "on": "", "path": "networkFolder", "method": "CreateDVS_Task"},
+    ],
+)
+def test_a_task_that_was_not_noted_is_found_where_its_request_was_sent_to(sent_to):
+    """A VM that is to be made has no tasks yet, and those of a switch are not listed at its datacenter."""
+    record = create({"what": "play.yml", "approved": {"steps": [{"target": vars(VM), "summary": "do", **sent_to}]}})
+    record.begin("s1", act(VM, "power-on", "do"), ())
+    at = sent_to.get("source") or sent_to.get("cluster") or sent_to["on"] or "Folder:group-n7"
+    vcenter = VCenter({at: ["Task:theirs"]}, theirs=["running", "success"])
+    vcenter.resolve_path = lambda ref, path: "Folder:group-n7"
+    said = []
+    unfinished_tasks.await_tasks(World(vcenter), record, said.append)
+    assert vcenter.tasks["theirs"] == ["success"]
+    assert rules_of(said) == ["wait.task"]
+
+
 @pytest.mark.parametrize("ended", ["done", "failed", "skipped"])
 def test_a_step_that_was_seen_to_end_is_not_asked_about(ended):
     vcenter = VCenter({VM.ref: ["Task:reconfigure"]}, reconfigure=["running"])
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended), ignore)
+    unfinished_tasks.await_tasks(World(vcenter), a_change(ended=ended), ignore)
 
 
 def test_a_task_that_vcenter_has_forgotten_has_ended():
-    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change(), ignore)
+    unfinished_tasks.await_tasks(World(VCenter(reconfigure=[None])), a_change(), ignore)
 
 
 def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
-    monkeypatch.setattr(quiesce, "LONGEST_TASK", 0.3)
+    monkeypatch.setattr(unfinished_tasks, "LONGEST_TASK", 0.3)
     record = a_change()
     with refused(OutcomeUnknown, "outcome.unknown", "train-01", record.id):
-        quiesce._await_tasks(World(VCenter(reconfigure=["running"])), record, ignore)
+        unfinished_tasks.await_tasks(World(VCenter(reconfigure=["running"])), record, ignore)
 
 
 # -- maintenance mode

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from support import large_reports
+from support import large_fleets, large_reports
 from support.chromium import WIDTHS
 
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.check_page import check_report
+from vsphere_ai.report.pages.fleet_page import fleet_report
+from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, html
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
@@ -21,6 +23,8 @@ REPORTS = {
     "check": (large_reports.check, check_report),
     "trace": (large_reports.trace, trace_report),
     "capacity": (large_reports.capacity, capacity_report),
+    "fleet": (large_fleets.run, lambda both: fleet_report(*both, {})),
+    "fleet-plan": (large_fleets.plan, fleet_plan_report),
 }
 FARMS = {4: 2, 256: 32, 1000: 1000}
 """VMs of a farm, and its hosts."""

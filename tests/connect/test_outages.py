@@ -482,7 +482,7 @@ def test_an_enormous_answer_takes_little_memory(fake, authority, serving, size, 
 
 
 def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.connect.session.SLOWEST", 1)
+    monkeypatch.setattr("vsphere_ai.connect.stub.SLOWEST", 1)
     vcenter = connect(fake, answer=0.5, patience=0.1)
     stub = vcenter._session.stub
     stub.DropConnections()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyVmomi import SoapAdapter, VmomiSupport
 
 from vsphere_ai.connect import vcenter
-from vsphere_ai.connect.privilege_answers import METHOD, privileges
+from vsphere_ai.connect.privilege_answers import METHOD, held_of, privileges
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.connect.wire_types import Unfamiliar
@@ -55,13 +55,13 @@ def by_pyvmomi(body):
     stub = SimpleNamespace(version=U2, SupportServerGUIDs=lambda: False)
     parser = SoapAdapter.SoapResponseDeserializer(stub)
     found = parser.Deserialize(io.BytesIO(body), VmomiSupport.GetWsdlMethod("urn:vim25", METHOD).info.result)
-    return tuple(map(vcenter._held, found))
+    return tuple(map(held_of, found))
 
 
 def judged(body):
     """Whether the decoder reads an answer; then pyVmomi reads the same."""
     try:
-        found = privileges(body, U2)
+        found = privileges(body)
     except Unfamiliar:
         return False
     assert found == by_pyvmomi(body)
@@ -85,7 +85,7 @@ def test_a_damaged_answer_is_read_alike_or_left_to_pyvmomi(data):
     cut = data.draw(st.integers(0, 3))
     body = whole[:at] + data.draw(st.sampled_from([b"", b"<", b"\xff", b"&#65;", b"<x/>"])) + whole[at + cut :]
     try:
-        found = privileges(body, U2)
+        found = privileges(body)
     except Unfamiliar:
         return
     assert found == by_pyvmomi(body)
@@ -104,7 +104,7 @@ def test_what_the_lab_answers_is_read_without_pyvmomi(make_lab, monkeypatch):
     password = (lab.directory / "password").read_text().strip()
     endpoint = Endpoint("127.0.0.1", lab.port, "administrator@vsphere.local", password, lab.directory / "ca.pem")
     with VCenter.connect(endpoint) as connected:
-        monkeypatch.setattr(vcenter, "_held", None)  # what pyVmomi has read would go there
+        monkeypatch.setattr(vcenter, "held_of", None)  # what pyVmomi has read would go there
         refs = sorted(connected.read({"VirtualMachine": ("name",)}))
         asked = ("VirtualMachine.Config.Settings", "VirtualMachine.Interact.PowerOn")
         assert connected.missing_privileges(refs, asked) == dict.fromkeys(refs, asked[:1])

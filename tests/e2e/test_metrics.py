@@ -110,7 +110,7 @@ def test_a_reader_keeps_the_last_reading_renews_a_session_and_stops_at_a_refused
         reader.read()
         first = reader.state
         assert (first.readings, first.error) == (1, None)
-        lab.set_faults([{"on": "RetrievePropertiesEx", "do": 503}])
+        lab.set_faults([{"on": method, "do": 503} for method in ("RetrievePropertiesEx", "WaitForUpdatesEx")])
         reader.read()
         failed = reader.state
         assert failed.snapshot is first.snapshot

@@ -178,19 +178,19 @@ def watch_calls(points):
 
 def resend_like_pyvmomi():
     """Send any call again whose connection broke, up to four times, as pyVmomi's own `VimSessionOrientedStub` does."""
-    from vsphere_ai.connect import session
+    from vsphere_ai.connect import stub
 
-    once = session._Stub.InvokeMethod
+    once = stub.Stub.InvokeMethod
 
     @functools.wraps(once)
     def again(self, *given):
         for _ in range(4):
-            with contextlib.suppress(OSError, session.http.client.HTTPException):
+            with contextlib.suppress(OSError, stub.http.client.HTTPException):
                 return once(self, *given)
             time.sleep(0.1)  # its default `retryDelay`; without it the first call may still be at work, and refuse
         return once(self, *given)
 
-    session._Stub.InvokeMethod = again
+    stub.Stub.InvokeMethod = again
 
 
 def forget_versions():

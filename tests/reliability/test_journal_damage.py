@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
-from pathlib import Path
 
 import pytest
 from reliability.harness import Spec, Tool, effects, journals
 from support.gates import until
 from support.seeds import ALL, FULL, cases, chance
+from support.small_disk import KIB, SmallDisk
 
 pytestmark = pytest.mark.timeout(120)
 UNHEARD = 8
@@ -103,61 +101,6 @@ def journals_folder():
     from vsphere_ai.runs.journal import runs_dir
 
     return runs_dir()
-
-
-KIB = 1024
-SMALL = 256 * KIB
-
-
-class SmallDisk:
-    """A file system of 256 KiB at one folder, which only processes of its own mount namespace see."""
-
-    def __init__(self, folder):
-        folder.mkdir()
-        mount = f"mount -t tmpfs -o size={SMALL},mode=700 small '{folder}' && echo ready && exec sleep 600"
-        try:
-            self.holder = subprocess.Popen(
-                ["unshare", "--mount", "sh", "-c", mount], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        except FileNotFoundError as error:
-            self.impossible(str(error))
-        said = self.holder.stdout.readline()
-        if said != "ready\n":
-            self.close()
-            self.impossible(said.strip() or "no mount namespaces")
-        self.folder = folder
-        self.seen = Path(f"/proc/{self.holder.pid}/root{folder}")
-        self.within = ("nsenter", "--target", str(self.holder.pid), "--mount")
-
-    @staticmethod
-    def impossible(why):
-        """Leave the test out on a user's machine; where everything has to be tested, that is a failure."""
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"a disk of its own cannot be made here: {why}")
-
-    def fill(self, leave):
-        """Leave so many bytes free."""
-        (self.seen / "ballast").write_bytes(bytes(self.free() - leave))
-
-    def free(self):
-        found = os.statvfs(self.seen)
-        return found.f_bavail * found.f_frsize
-
-    def journals(self):
-        """Copies of the journals: SQLite follows the way into the other namespace to its end, which is not here."""
-        if (self.seen / "runs").exists():
-            shutil.copytree(self.seen / "runs", self.folder / "runs")
-        return sorted((self.folder / "runs").glob("*.db"))
-
-    def clear(self):
-        (self.seen / "ballast").unlink()
-
-    def remount(self, options):
-        subprocess.run([*self.within, "mount", "-o", f"remount,{options}", str(self.folder)], check=True)
-
-    def close(self):
-        self.holder.kill()
-        self.holder.wait()
-        self.holder.stdout.close()
 
 
 @pytest.fixture

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 
 import pytest
+from reliability import harness
 from reliability.conftest import farm
+from reliability.crash import DIED
+from reliability.harness import TUNE, Spec
 from reliability.vm_sets import World
 from support.gates import until
 from support.seeds import cases
@@ -144,6 +149,60 @@ def test_a_clone_goes_on_without_the_run_that_started_it(world, monkeypatch, tmp
     assert ended.code == 0, ended.text
     assert {o: n for (o, call), n in world.effects().items() if call == "CloneVM_Task"} == dict.fromkeys(names, 1)
     world.judge(two, names, ended.text, nics=3)
+
+
+@pytest.fixture
+def point(world, tmp_path):
+    """Where a run may die: the request for the clone of train-01 has left, and no one has read its answer."""
+    assert world("apply", world.few, "--yes", spec=Spec(record=str(tmp_path / "points"))).code == 0
+    found = [x for x in (tmp_path / "points").read_text().splitlines() if x.startswith("after call | train-01 | ")]
+    world.lab.post("/lab/reset")
+    (clone,) = [x for x in found if "CloneVM_Task" in x]
+    return clone
+
+
+def cut_off(world, point, do):
+    """Let a run die right after it has sent its clone, to which this happens."""
+    world.lab.set_faults([{"on": "CloneVM_Task", "nth": 1, "do": do}])
+    assert world("apply", world.few, "--yes", spec=Spec(at=point)).code == DIED
+    until(lambda: world.lab.get("/lab/faults")["fired"])
+    (run,) = world.unfinished()
+    (path,) = (p for p in harness.journals() if run["run"] in p.name)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("select state, task from step where summary like 'clone %'").fetchall() == [("begun", None)]
+
+
+def said_by(going):
+    return going.out.read_text(encoding="utf-8") if going.out.exists() else ""
+
+
+def test_a_clone_is_waited_for_whose_task_the_journal_does_not_have(world, point):
+    """Killed between the request for a clone and the note of its task: resume finds the task on the source."""
+    cut_off(world, point, {"task-stuck": 40})
+    going = world.tool.start("resume")
+    until(lambda: "(clone) is still under way" in said_by(going))
+    assert world.effects() == {}
+    world.lab.post("/lab/faults/release", {"rule": 1})
+    ended = going.wait()
+    assert ended.code == 0, ended.text
+    assert world.effects()["train-01", "CloneVM_Task"] == 1
+    world.judge(world.few, NAMES[:1], ended.text, nics=3)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_request_for_a_clone_may_arrive_after_the_run_is_resumed(world, point, late):
+    """vCenter takes it up while resume looks for its task, or after resume has made the VM: it is made once."""
+    cut_off(world, point, "hold")
+    going = world.tool.start("resume", spec=Spec(tune=TUNE | {"EVENTS_LAG": 0.2 if late else 60.0}))
+    if late:
+        until(lambda: world.effects()["train-01", "CloneVM_Task"])
+    else:
+        until(lambda: "a request for its clone may be on its way" in said_by(going))
+    world.lab.post("/lab/faults/release", {"rule": 1})
+    ended = going.wait()
+    assert ended.code == 0, ended.text
+    assert world.effects()["train-01", "CloneVM_Task"] == 1
+    world.judge(world.few, NAMES[:1], ended.text, nics=3)
 
 
 def test_another_vm_takes_the_identity_while_a_run_is_about_to_clone(world, new_client):

@@ -36,13 +36,13 @@ class Heard:
     """Keeps the bodies of the pages that a session reads, before they are decoded."""
 
     def __init__(self, monkeypatch):
-        from vsphere_ai.connect import session
+        from vsphere_ai.connect import stub
 
         self.pages = []
-        decode = session.decode
+        decode = stub.decode
 
-        def heard(body, version):
+        def heard(body, version, *more):
             self.pages.append((body, version))
-            return decode(body, version)
+            return decode(body, version, *more)
 
-        monkeypatch.setattr(session, "decode", heard)
+        monkeypatch.setattr(stub, "decode", heard)

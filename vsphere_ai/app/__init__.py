@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
+    from vsphere_ai.app.fleet_history import fleet_records, latest_fleet
     from vsphere_ai.app.fleet_plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
     from vsphere_ai.app.fleet_run import (
         FleetOptions,
@@ -104,7 +105,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
     from vsphere_ai.app.replace_members import ReplaceRequest, replace_vms
-    from vsphere_ai.app.report_files import report_source, save_report
+    from vsphere_ai.app.report_files import report_source, save_pages, save_report
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.resume_run import ResumeRequest, resume
     from vsphere_ai.app.rollback_run import RollbackRequest, rollback
@@ -149,6 +150,7 @@ _NAMES = {
     "events": "Emit Event ignore",
     "farm_readings": "FarmReader FarmState farm_reader read_farm",
     "farm_snapshot": "FarmRequest FarmSnapshot",
+    "fleet_history": "fleet_records latest_fleet",
     "fleet_plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
     "fleet_run": (
         "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
@@ -178,7 +180,7 @@ _NAMES = {
         "why_not_found"
     ),
     "new_files": "require_absent write_new",
-    "report_files": "report_source save_report",
+    "report_files": "report_source save_pages save_report",
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",
     "rollback_run": "RollbackRequest rollback",
@@ -232,7 +234,7 @@ __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequ
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
 __all__ += ["ProjectRequest", "ProjectResult", "find_vcenter", "project_files", "read_project", "require_reference"]
 __all__ += ["why_no_password", "why_not_found"]
-__all__ += ["report_source", "require_absent", "save_report", "write_new"]
+__all__ += ["report_source", "require_absent", "save_pages", "save_report", "write_new"]
 __all__ += ["FarmReader", "FarmRequest", "FarmSnapshot", "FarmState", "farm_reader", "read_farm"]
 __all__ += ["RunFollower", "RunProgress", "is_alive", "run_stamps"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
@@ -241,7 +243,7 @@ __all__ += ["learn_profile"]
 __all__ += ["FleetPlan", "FleetPlanRequest", "open_fleet_plan", "plan_fleet", "save_fleet_plan"]
 __all__ += ["FleetOptions", "FleetRun", "FleetStop", "LocalExecutor", "begin_fleet", "carry_out_fleet"]
 __all__ += ["compare_fleet", "fleet_exit_code", "fleet_outcomes", "list_fleets", "open_fleet"]
-__all__ += ["Shard", "ShardOutcome", "open_or_resume"]
+__all__ += ["Shard", "ShardOutcome", "fleet_records", "latest_fleet", "open_or_resume"]
 
 
 def __getattr__(name: str) -> object:

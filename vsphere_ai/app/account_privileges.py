@@ -60,6 +60,8 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     if not plan.steps:
         return []
     needs = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
+    root, reason = str(session.vcenter.service("rootFolder")), "ends the sessions of a worker that was lost"
+    needs += [Need("the root folder", root, privilege, reason) for privilege in session.options.root_privileges]
     try:
         return sorted(lacking(needs, session.vcenter.missing_privileges))
     except StepFailed:

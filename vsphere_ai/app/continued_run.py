@@ -63,7 +63,8 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     # from here on vCenter is waited for as in the run itself
     session.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
     announce_ssh(session, emit)
-    context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
+    starts = session.inventory.start_ssh
+    context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=starts, leave=session.leave)
     outstanding = record.pending()
     _forget_gone(context, record)
     unreachable = quiesce(context, Executor(context), record, emit)

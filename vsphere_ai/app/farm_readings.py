@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot, take_snapshot
+from vsphere_ai.app.live_cursor import LiveCursor
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import Session, open_session
 from vsphere_ai.app.surroundings import world_of
@@ -40,10 +41,16 @@ class FarmState:
 
 
 class FarmReader:
-    """Reads a farm again and again; `state` may be asked from every thread."""
+    """Reads a farm again and again; `state` may be asked from every thread.
 
-    def __init__(self, session: Session, playbooks: tuple[Playbook, ...], interval: float) -> None:
+    With `follows` it reads what has changed, and all of it at times.
+    """
+
+    def __init__(
+        self, session: Session, playbooks: tuple[Playbook, ...], interval: float, *, follows: bool = True
+    ) -> None:
         self._session, self._playbooks, self._interval = session, playbooks, interval
+        self._live = LiveCursor(session) if follows else None
         self._stopped = threading.Event()
         self._listeners: list[Callable[[], None]] = []
         self.state = FarmState(world_of(session))
@@ -69,7 +76,7 @@ class FarmReader:
         before = self.state = replace(self.state, next_at=0.0)
         after = time.time() + self._interval
         try:
-            snapshot = take_snapshot(self._session, self._playbooks)
+            snapshot = self._snapshot()
         except VsphereAiError as error:
             ended = isinstance(error, Denied)
             failures = before.failures + 1
@@ -82,17 +89,30 @@ class FarmReader:
         for listener in self._listeners:
             listener()
 
+    def _snapshot(self) -> FarmSnapshot:
+        """Return the farm as it is now: read where it has changed, in full at times; the last one where it has not."""
+        began, before, live = time.monotonic(), self.state.snapshot, self._live
+        if live and live.unchanged() and before is not None and self.state.error is None:
+            return replace(before, taken=time.time(), seconds=time.monotonic() - began)
+        snapshot = take_snapshot(self._session, self._playbooks)
+        if live:
+            live.keep(snapshot.lasting)
+            snapshot = replace(snapshot, whole=live.began)
+        return snapshot
+
 
 @contextmanager
-def farm_reader(request: FarmRequest, interval: float, emit: Emit = ignore) -> Iterator[FarmReader]:
+def farm_reader(
+    request: FarmRequest, interval: float, emit: Emit = ignore, *, follows: bool = True
+) -> Iterator[FarmReader]:
     """Yield a reader, which has read nothing yet. `InputError` or `UsageError` where a file is wrong."""
     playbooks = tuple(load(path, request.estate, emit) for path in request.playbooks)
     with open_session(request.estate, playbooks[0] if playbooks else None, emit) as session:
-        yield FarmReader(session, playbooks, interval)
+        yield FarmReader(session, playbooks, interval, follows=follows)
 
 
 def read_farm(request: FarmRequest, emit: Emit = ignore) -> FarmState:
     """Read a farm once. Raises what is wrong with files; an outage, or a refused login, is in the result."""
-    with farm_reader(request, 0.0, emit) as reader:
+    with farm_reader(request, 0.0, emit, follows=False) as reader:
         reader.read()
     return reader.state

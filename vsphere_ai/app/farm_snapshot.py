@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.gpu_capacity import Uses, uses_now
+from vsphere_ai.app.live_cursor import is_lasting
 from vsphere_ai.app.plan_playbook import make_plan
 from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.app.session import EstateRequest, Session
@@ -39,11 +40,15 @@ class FarmRequest:
 
 @dataclass(frozen=True)
 class PlaybookDrift:
-    """The plan that would bring an estate back to a playbook; None with why that is not known."""
+    """The plan that would bring an estate back to a playbook; None with why that is not known.
+
+    `lasting`: it holds for as long as vCenter reports no change.
+    """
 
     playbook: str
     plan: Plan | None = None
     error: str = ""
+    lasting: bool = False
 
     @property
     def changes(self) -> int:
@@ -53,7 +58,11 @@ class PlaybookDrift:
 
 @dataclass(frozen=True)
 class FarmSnapshot:
-    """A farm as it was read: `taken` is the time since the epoch at which that ended, `seconds` how long it took."""
+    """A farm as it was read: `taken` is the time since the epoch at which that ended, `seconds` how long it took.
+
+    `lasting`: it holds for as long as vCenter reports no change. `whole` is since when (since the epoch) all of it was
+    read, also what vCenter reports no changes of: 0 where that is `taken`.
+    """
 
     world: World
     about: About
@@ -64,6 +73,8 @@ class FarmSnapshot:
     taken: float
     seconds: float
     asked_hosts: bool
+    lasting: bool = False
+    whole: float = 0.0
 
 
 def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmSnapshot:
@@ -86,7 +97,8 @@ def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmS
     drift = tuple(_drift(session, playbook) for playbook in playbooks)
     seconds = time.monotonic() - began
     about, asked = own.vcenter.about, own.shells is not None
-    return FarmSnapshot(world_of(own), about, estate, gpus, traces, drift, time.time(), seconds, asked)
+    lasting = is_lasting(estate) and all(each.lasting for each in drift)
+    return FarmSnapshot(world_of(own), about, estate, gpus, traces, drift, time.time(), seconds, asked, lasting)
 
 
 def _has_rdma(estate: Estate, vm: str) -> bool:
@@ -96,7 +108,9 @@ def _has_rdma(estate: Estate, vm: str) -> bool:
 def _drift(session: Session, playbook: Playbook) -> PlaybookDrift:
     name = str(playbook.path)
     try:
-        return PlaybookDrift(name, make_plan(session.again(playbook), playbook)[0])
+        plan, estate = make_plan(session.again(playbook), playbook)
+        # addresses of sets are leased in more than properties
+        return PlaybookDrift(name, plan, lasting=is_lasting(estate) and not session.set_plays(playbook))
     except Denied:
         raise
     except VsphereAiError as error:

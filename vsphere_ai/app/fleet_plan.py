@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit
@@ -20,12 +20,13 @@ from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
-from vsphere_ai.planning.document import SavedPlan, checksum, dumps, open_saved
+from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FLEET_VERSION = 1
+AGAIN = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
 T = TypeVar("T")
 
 
@@ -49,6 +50,20 @@ class PlannedShard:
     vcenter: str
     document: Mapping[str, JsonValue]
     plan: SavedPlan
+
+
+Found = tuple[PlannedShard | None, Mapping[Mark, InputError | None]]
+"""The plan of one vCenter, and the plays for it: each with why it means nothing there, None where it does."""
+
+
+class Sites(Protocol):
+    """Where vCenters are planned that this process does not reach."""
+
+    def chosen(self, request: FleetPlanRequest) -> tuple[str, ...]:
+        """Return the names of the vCenters that are planned."""
+
+    def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
+        """Plan one of them."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +120,7 @@ class FleetPlan:
     def saved(self) -> Mapping[str, JsonValue]:
         """Return the content of the file of a fleet plan, which `fleet apply` takes."""
         content: dict[str, JsonValue] = {
+            "schema_version": SCHEMA_VERSION,
             "fleet_version": FLEET_VERSION,
             "vsphere_ai": __version__,
             "playbook": self.playbook,
@@ -117,19 +133,23 @@ class FleetPlan:
         return {**content, "seal": checksum(content)}
 
 
-def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit]) -> FleetPlan:
+def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Sites | None = None) -> FleetPlan:
     """Plan a playbook in every chosen vCenter side by side. `emit` makes a listener for a vCenter. Changes nothing.
+
+    `sites` plan it elsewhere, with their own inventories; None: this process does.
 
     A play without `vcenter` is for all of them; where its pattern means nothing in one, but something in another, it
     is left out there. `InputError` where it means nothing in any. Any error of one vCenter is an error of the fleet.
     """
-    names = chosen_vcenters(request)
-    found = side_by_side(names, lambda name: _plan_one(request, name, emit(name)))
+    names = sites.chosen(request) if sites else chosen_vcenters(request)
+    plan = sites.plan if sites else plan_one
+    found = side_by_side(names, lambda name: plan(request, name, emit(name)))
     _require_matched([unmatched for _, unmatched in found], names)
     shards = tuple(shard for shard, _ in found if shard is not None)
     if not shards:
         text = f"{request.playbook} has no play for {', '.join(names)}"
         raise UsageError(text, "name the vCenters of its plays with --vcenter", rule="usage.vcenter")
+    _require_unlike(shards)
     with_plan = {s.vcenter for s in shards}
     without = tuple(n for n in names if n not in with_plan)
     return FleetPlan(str(request.playbook), shards, without, request.budget)
@@ -172,9 +192,7 @@ def _together(errors: Mapping[str, VsphereAiError]) -> VsphereAiError:
     return made
 
 
-def _plan_one(
-    request: FleetPlanRequest, name: str, emit: Emit
-) -> tuple[PlannedShard | None, Mapping[Mark, InputError | None]]:
+def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
     """Return the plan of one vCenter, and its plays: each with why it means nothing there, None where it does."""
     estate = replace(request.estate, vcenter=name)
     playbook = load(request.playbook, estate, emit)
@@ -206,6 +224,16 @@ def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: S
         raise error
 
 
+def _require_unlike(shards: Iterable[PlannedShard]) -> None:
+    """Refuse a vCenter under two names: both shards would do the same, and one waits for the lock of the other."""
+    known: dict[str, str] = {}
+    for shard in shards:
+        first = known.setdefault(shard.plan.vcenter.instance, shard.vcenter)
+        if first != shard.vcenter:
+            text = f"{first} and {shard.vcenter} are the same vCenter: instance {shard.plan.vcenter.instance}"
+            raise UsageError(text, "choose one of them with --vcenter", rule="usage.vcenter")
+
+
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
     """Write a fleet plan to a new file that only its owner can read."""
     require_absent([path])
@@ -216,18 +244,28 @@ def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
 
 def open_fleet_plan(path: Path) -> FleetPlan:
     """Read the file of a fleet plan; `Conflict` where it is none, or was edited."""
-    again = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
+    return fleet_plan_of(path.read_text(encoding="utf-8", errors="replace"), path, saved=True)
+
+
+def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
+    """Return a fleet plan of its JSON text. What was printed has no checksum of the whole, but one of each plan.
+
+    `Conflict` where it is none, or was edited.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        seal = values.pop("seal")
-        shards = tuple((str(s["vcenter"]), s["plan"]) for s in values["shards"])
+        values = json.loads(text)
+        seal = str(values.pop("seal")) if saved or "seal" in values else ""
+        if seal and checksum(values) != seal:
+            raise Conflict(f"{path} was edited after it was made; nothing was changed", AGAIN, rule="plan.edited")
+        if values.get("fleet_version") != FLEET_VERSION:
+            other = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
+            raise Conflict(other, AGAIN, rule="plan.schema")
+        shards = [(str(s["vcenter"]), s["plan"]) for s in values["shards"]]
+        opened = tuple(PlannedShard(n, plan, open_saved(json.dumps(plan), f"{path}, {n}")) for n, plan in shards)
+        return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"{path} is not the plan of a fleet: {type(error).__name__}"
-        raise Conflict(text, again, rule="plan.unreadable") from None
-    if checksum(values) != seal:
-        raise Conflict(f"{path} was edited after it was made; nothing was changed", again, rule="plan.edited")
-    if values.get("fleet_version") != FLEET_VERSION:
-        text = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
-        raise Conflict(text, again, rule="plan.schema")
-    opened = tuple(PlannedShard(name, plan, open_saved(json.dumps(plan), f"{path}, {name}")) for name, plan in shards)
-    return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
+        raise _no_plan(path, type(error).__name__) from None
+
+
+def _no_plan(path: Path, why: str) -> Conflict:
+    return Conflict(f"{path} is not the plan of a fleet: {why}", AGAIN, rule="plan.unreadable")

@@ -7,13 +7,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Emit, Event, RunStarted
-from vsphere_ai.app.fleet_plan import FleetPlan, side_by_side
+from vsphere_ai.app.fleet_plan import FleetPlan, PlannedShard, side_by_side
 from vsphere_ai.app.fleet_shard import Executor, FleetEmit, Shard, ShardOutcome, find_run, open_or_resume, outcome_of
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Storage, UsageError, most_serious
@@ -24,10 +25,10 @@ from vsphere_ai.runs import journal, locks
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.stop import Stop
     from vsphere_ai.runs.locks import Mode
 
 FOLDER = "fleets"
+LOCAL = "local"
 
 
 @dataclass(frozen=True)
@@ -40,35 +41,54 @@ class FleetRun:
     shards: tuple[Shard, ...]
     budget: int | None = None
     halt_on_failure: bool = False
+    executor: str = LOCAL
 
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """How a fleet is carried out."""
+    """How a fleet is carried out. `executor` is ``local``, or ``dask:`` and the address of a scheduler."""
 
     estate: EstateRequest
     lock: Mode | None = None
     halt_on_failure: bool = False
+    executor: str = LOCAL
 
 
 class FleetStop:
-    """Stops all shards in order, from any thread and from signal handlers; those not yet started never start."""
+    """Stops all shards in order, from any thread and from signal handlers; those not yet started never start.
+
+    `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `ordered` is the one that shards
+    are stopped with, 0 before.
+    """
 
     def __init__(self) -> None:
         self.number = 0
-        self._stops: list[Stop] = []
+        self.ordered = 0
+        self._stops: list[Callable[[int], None]] = []
 
     def __call__(self, number: int = signal.SIGTERM) -> None:
-        """Start nothing more in any shard."""
+        """Start nothing more in any shard, because this signal came."""
         self.number = self.number or number
+        self._pass_on(number)
+
+    def halt(self) -> None:
+        """Start nothing more in any shard, because one has failed."""
+        self._pass_on(signal.SIGTERM)
+
+    def _pass_on(self, number: int) -> None:
+        self.ordered = self.ordered or number
         for stop in tuple(self._stops):
             stop(number)
 
-    def add(self, stop: Stop) -> None:
+    def add(self, stop: Callable[[int], None]) -> None:
         """Stop this shard too, at once if that was requested before."""
         self._stops.append(stop)
-        if self.number:
-            stop(self.number)
+        if self.ordered:
+            stop(self.ordered)
+
+    def drop(self, stop: Callable[[int], None]) -> None:
+        """Forget a shard that has ended."""
+        self._stops.remove(stop)
 
 
 class LocalExecutor:
@@ -83,8 +103,8 @@ class LocalExecutor:
         with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
             for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
                 outcome = done.result()
-                if self._halt and not outcome.over and not self._stop.number:
-                    self._stop()
+                if self._halt and not outcome.over and not self._stop.ordered:
+                    self._stop.halt()
                 yield outcome
 
     def _one(self, shard: Shard, emit: FleetEmit) -> ShardOutcome:
@@ -93,34 +113,44 @@ class LocalExecutor:
                 self._stop.add(event.stop)
             emit(shard.vcenter, event)
 
-        if self._stop.number:
+        if self._stop.ordered:
             return outcome_of(shard)
         return open_or_resume(shard, listen, self._budget)
 
 
-def compare_fleet(plan: FleetPlan, options: FleetOptions, emit: Callable[[str], Emit]) -> None:
-    """Lock, plan again and compare every shard; an error where one is not as planned. Changes nothing."""
+Compare = Callable[[PlannedShard, FleetOptions, Emit], None]
+
+
+def compare_fleet(
+    plan: FleetPlan, options: FleetOptions, emit: Callable[[str], Emit], compare: Compare | None = None
+) -> None:
+    """Lock, plan again and compare every shard; an error where one is not as planned. Changes nothing.
+
+    `compare` does it elsewhere; None: in this process.
+    """
     plans = {s.vcenter: s for s in plan.shards}
+    one = compare or _compare
+    side_by_side(tuple(plans), lambda name: one(plans[name], options, emit(name)))
 
-    def one(name: str) -> None:
-        text, estate = json.dumps(plans[name].document), replace(options.estate, vcenter=name)
-        what = Path(f"the plan of {name}")
-        request = ApplyRequest(what, estate, yes=True, lock=options.lock, document=text, compare_only=True)
-        apply(request, emit(name))
 
-    side_by_side(tuple(plans), one)
+def _compare(shard: PlannedShard, options: FleetOptions, emit: Emit) -> None:
+    text, estate = json.dumps(shard.document), replace(options.estate, vcenter=shard.vcenter)
+    what = Path(f"the plan of {shard.vcenter}")
+    apply(ApplyRequest(what, estate, yes=True, lock=options.lock, document=text, compare_only=True), emit)
 
 
 def begin_fleet(plan: FleetPlan, options: FleetOptions) -> FleetRun:
     """Write the record of a new fleet run, with the ids of the runs of its shards; it is on the disk then."""
     estate, fleet = options.estate, journal.new_name()
-    inventory = str(find_inventory(estate.inventory).path.absolute())
+    here = options.executor == LOCAL  # elsewhere each worker has its own
+    inventory = str(find_inventory(estate.inventory).path.absolute()) if here else ""
     shards = tuple(
         Shard(fleet, s.vcenter, _new_run(), s.document, inventory, estate.parallel, options.lock, estate.ssh_login)
         for s in plan.shards
         if s.plan.steps
     )
-    run = FleetRun(fleet, journal.now(), plan.playbook, shards, plan.budget, options.halt_on_failure)
+    halt, executor = options.halt_on_failure, options.executor
+    run = FleetRun(fleet, journal.now(), plan.playbook, shards, plan.budget, halt, executor)
     _write(run)
     return run
 
@@ -133,11 +163,17 @@ def _new_run() -> str:
 
 
 def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
-    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order."""
+    """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order.
+
+    `emit` gets the events of the shards, and at the end of each its outcome.
+    """
     with locks.hold_run(f"fleet-{run.fleet}"):
         known = {o.vcenter: o for o in fleet_outcomes(run) if o.over}
+        for outcome in known.values():
+            emit(outcome.vcenter, outcome)
         for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
             known[outcome.vcenter] = outcome
+            emit(outcome.vcenter, outcome)
     return tuple(known[s.vcenter] for s in run.shards)
 
 
@@ -169,6 +205,8 @@ def _write(run: FleetRun) -> None:
         draft.rename(path)
         flush(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise Storage(f"{path}: {error.strerror}", "nothing was changed; make room or repair the folder") from error
 
 

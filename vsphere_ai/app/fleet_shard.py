@@ -13,6 +13,7 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import InputError, Storage, UsageError, VsphereAiError
+from vsphere_ai.model.pending import PENDING
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.locks import hold_run
 
@@ -124,7 +125,7 @@ def open_or_resume(shard: Shard, emit: Emit = ignore, budget: HostBudget | None 
             _resume(shard, emit, budget)
         return outcome_of(shard)
     except VsphereAiError as error:
-        return _error(shard, error)
+        return failed_outcome(shard, error)
 
 
 def outcome_of(shard: Shard) -> ShardOutcome:
@@ -143,6 +144,11 @@ def find_run(run: str) -> Journal | None:
     if not (journal.runs_dir() / f"{run}.db").exists():
         return None
     return journal.open_run(run)
+
+
+def title_of(shard: Shard) -> str:
+    """Return what a lock in vCenter is for that its run takes, until it has a journal."""
+    return f"apply fleet {shard.fleet}"
 
 
 def _start(shard: Shard, emit: Emit, budget: HostBudget | None) -> ShardOutcome:
@@ -209,7 +215,9 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
         failed=len(failed),
         unknown=len(unknown),
         skipped=run.skipped,
-        left_open=tuple(dict.fromkeys((*run.open, *(f"{p.target.name}: {p.kind}" for p in pending)))),
+        left_open=tuple(
+            dict.fromkeys((*run.open, *(f"{p.target.name} {PENDING.get(p.kind, p.kind)}" for p in pending)))
+        ),
         message=f"{first.target}: {first.error or first.summary}" if first else "",
         go_on="" if state == "done" else f"vsphere-ai fleet resume {shard.fleet}",
     )
@@ -219,7 +227,7 @@ def _targets(steps: Iterator[RecordedStep]) -> int:
     return len({step.ref or step.target for step in steps})
 
 
-def _error(shard: Shard, error: VsphereAiError) -> ShardOutcome:
+def failed_outcome(shard: Shard, error: VsphereAiError) -> ShardOutcome:
     """Return the outcome of a shard that an error ended: of its journal, where there is one, with the error."""
     message = error.message if not isinstance(error, InputError) else error.message.splitlines()[0]
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.events import Emit, Remark, Waiting
-from vsphere_ai.errors import Conflict, OutcomeUnknown, StepFailed, VsphereAiError
+from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.app.unfinished_tasks import EVENTS_LAG, await_tasks, heartbeat
+from vsphere_ai.errors import Conflict, StepFailed, VsphereAiError
 from vsphere_ai.execution.actions.cancel import arrived_twice, leave_alone
 from vsphere_ai.execution.actions.context import Context, polling
 from vsphere_ai.execution.actions.events import was_ordered_to_reboot, was_shut_down
@@ -24,18 +24,13 @@ if TYPE_CHECKING:
     from vsphere_ai.model.state import Target
     from vsphere_ai.runs.journal import Journal
 
-HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
 """Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
 AT_LEAST = 15.0
 """Seconds a host is watched in any case: a little more than the delay of the command."""
 STILL_RUNNING = 600.0
 """Seconds after which a guest that still runs is not going to shut down, however long it was given."""
-EVENTS_LAG = 10.0
-"""Seconds after which vCenter's tasks and events show a call that it has accepted, also one that was on its way."""
 _NO_TASK = "vCenter has no task for the reboot of run {}: the run was cut off before the request was sent"
-LONGEST_TASK = 600.0
-"""Seconds that a task of the run, or another one on what it was working on, is waited for."""
 
 
 def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
@@ -46,7 +41,7 @@ def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -
     `OutcomeUnknown` when that does not end, `HostUnhealthy` when a host does not come back.
     """
     _stay_out(context, record)
-    _await_tasks(context, record, emit)
+    await_tasks(context, record, emit)
     _await_reboots(context, executor, record, emit)
     _await_guests(context, record, emit)
     _put_back(executor, record, emit)
@@ -78,49 +73,8 @@ def _has_failed(context: Context, record: Journal, host: Target) -> bool:
     return failed and not arrived_twice(context, host, own[-1].task)
 
 
-def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
-    """Wait for the tasks of steps with an unknown end: what they change after reading would look like external changes.
-
-    A host's reboot is recognised by its boot time instead.
-    """
-    steps = [
-        s for s in record.steps() if s.state in ("begun", "unknown") and s.what not in ("reboot", "enter-maintenance")
-    ]
-    if not steps:
-        return
-    on = sorted({s.ref for s in steps})
-    of = {s.task: s.target for s in steps if s.task}
-    say, reported, busy = _heartbeat(emit, ", ".join(sorted({s.target for s in steps}))), False, ""
-    for waited in polling(LONGEST_TASK, fastest=0.1):
-        busy = _busy(context, on, of)
-        if not busy:
-            return
-        if not reported:
-            emit(Remark("wait.task", f"{busy}; waiting for its end"))
-        reported = True
-        say(f"{busy}, {waited:.0f} s")
-    raise OutcomeUnknown(
-        f"{busy}, {LONGEST_TASK:.0f} s after run {record.id} was taken up",
-        "look at it in the vSphere Client; once it has ended, resume the run",
-    )
-
-
 def _approved(record: Journal) -> Approved:
     return Approved.model_validate(record.documents.approved)
-
-
-def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
-    """Return in words which task still runs: of those in the journal, and of the latest ones of these objects."""
-    objects = (
-        context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name", "recentTask") for r in refs}) if refs else {}
-    )
-    of = {str(task): str(facts.name) for facts in objects.values() for task in facts.get("recentTask") or ()} | noted
-    tasks = context.vcenter.read_objects(sorted(of), {"Task": ("info.descriptionId", "info.state")}) if of else {}
-    for ref, task in tasks.items():
-        if task.get("info.state") in ("queued", "running"):
-            what = str(task.get("info.descriptionId") or "").rpartition(".")[2]
-            return f"{of[ref]}: the task {ref.partition(':')[2]}{f' ({what})' if what else ''} is still under way"
-    return ""
 
 
 def _await_reboots(context: Context, executor: Executor, record: Journal, emit: Emit) -> None:
@@ -138,7 +92,7 @@ def _await_reboots(context: Context, executor: Executor, record: Journal, emit: 
             summary = "wait until the host is back"
             wait = HostBack(target=pending.target, timeout=patience, unless_never_down=watch, summary=summary)
             emit(Remark("wait.reboot", f"{pending.target.name}: waiting for the reboot of run {record.id}"))
-            executor.do(wait, _heartbeat(emit, pending.target.name))
+            executor.do(wait, heartbeat(emit, pending.target.name))
             rebooted = executor.has_rebooted(pending.target)
             record.rebooted(pending.target, did=rebooted)
             # its boot time may be too near to the one before to see that from the times alone
@@ -182,7 +136,7 @@ def _await_guests(context: Context, record: Journal, emit: Emit) -> None:
     """Wait for guests that were asked to shut down: their VMs would look as if someone else had powered them off."""
     for each in requested_shutdowns(record):
         vm = each.pending.target
-        left, say = min(_given(record, vm), STILL_RUNNING) - _since(each.sent), _heartbeat(emit, vm.name)
+        left, say = min(_given(record, vm), STILL_RUNNING) - _since(each.sent), heartbeat(emit, vm.name)
         reported = asked = False
         for waited in polling(left, fastest=0.1) if left > 0 else ():
             if not asked and _since(each.sent) > EVENTS_LAG:
@@ -224,19 +178,6 @@ def _patience(record: Journal, host: Target) -> float:
     """Return how long the approved plan waits for a host to come back."""
     waits = (s.timeout for s in _approved(record).steps_of(host.ref) if s.until == "host-back")
     return float(next(waits, None) or 1800)
-
-
-def _heartbeat(emit: Emit, name: str) -> Callable[[str], None]:
-    """Return a function that passes on words about a target, but not more often than every few seconds."""
-    said = time.monotonic()
-
-    def say(text: str) -> None:
-        nonlocal said
-        if time.monotonic() - said > HEARTBEAT:
-            said = time.monotonic()
-            emit(Waiting(f"{name}: {text}"))
-
-    return say
 
 
 def _put_back(executor: Executor, record: Journal, emit: Emit) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.fleet_plan import fleet_plan_of
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require
 from vsphere_ai.model.printed import COMMANDS, Printed, printed
@@ -36,6 +38,8 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
 
     try:
         values = json.loads(text)
+        if isinstance(values, dict) and "fleet_version" in values:
+            fleet_plan_of(text, path)
         return _plan(values) or printed(values, what) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(
@@ -67,3 +71,13 @@ def save_report(path: Path, text: str) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def save_pages(folder: Path, pages: Mapping[str, str]) -> None:
+    """Write the pages of a report, by their names, into a folder that only its owner can read."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}", "give another folder with -o", rule="usage.report") from None
+    for name, text in pages.items():
+        save_report(folder / name, text)

@@ -22,6 +22,9 @@ SCHEMAS = {
     "trace": "rdma trace --format json",
     "doctor": "doctor --format json",
     "run": "the lines of apply --format json",
+    "fleet-plan": "plans of fleets: fleet plan --format json, and saved ones",
+    "fleet-apply": "fleet apply --format json, fleet resume --format json",
+    "fleet-status": "fleet status --format json",
 }
 """Name of a schema -> what it is of."""
 

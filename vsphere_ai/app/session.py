@@ -23,6 +23,7 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
+from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
@@ -36,6 +37,7 @@ from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.reading.collector import Depth, Request
     from vsphere_ai.runs.locks import Hold, Mode
@@ -65,6 +67,8 @@ class EstateRequest:
     only_kinds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     vars_files: tuple[Path, ...] = ()
+    root_privileges: tuple[str, ...] = ()
+    """Privileges on the root folder that planning asks for, too."""
 
 
 class Session:
@@ -79,6 +83,8 @@ class Session:
         self.locks: Hold | None = None
         self.more_paths: Mapping[str, tuple[str, ...]] = {}
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
+        self.remembered = ProbeMemory()
+        """What hosts have answered over SSH, for readings that follow one another."""
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
@@ -101,7 +107,7 @@ class Session:
         return fetch(chosen.password, self.inventory.base, purpose=f"password of {chosen.username} at {chosen.address}")
 
     @cached_property
-    def shells(self) -> Callable[[Target], Ssh] | None:
+    def shells(self) -> SshPool | None:
         """Connections to hosts' shells; None when the inventory has no `ssh:`, or hosts are not to be asked."""
         from vsphere_ai.app.host_shells import shells_of
 
@@ -113,6 +119,11 @@ class Session:
             raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
         return self.shells(host)
 
+    def leave(self, host: Target) -> None:
+        """Close the connection to a host's shell, if there is one."""
+        if self.__dict__.get("shells") is not None and self.shells is not None:
+            self.shells.leave(host)
+
     def again(self, playbook: Playbook | None = None) -> Session:
         """Return a session for another reading, of the same playbook or another one, over the same connection.
 
@@ -122,7 +133,7 @@ class Session:
         if other.settings != self.settings:
             name, mine = other.settings.name, self.settings.name
             raise UsageError(f"{playbook and playbook.path} is about {name}, not {mine}", "give --vcenter NAME")
-        other.__dict__.update(vcenter=self.vcenter, shells=self.shells)
+        other.__dict__.update(vcenter=self.vcenter, shells=self.shells, remembered=self.remembered)
         return other
 
     def __enter__(self) -> Session:
@@ -136,7 +147,9 @@ class Session:
         self.emit(Status(""))
 
     def close(self) -> None:
-        """Log out, if there was a login."""
+        """Log out, if there was a login, and close the connections to hosts."""
+        if (shells := self.__dict__.get("shells")) is not None:
+            shells.close()
         if "vcenter" in self.__dict__:
             self.vcenter.close()
 
@@ -266,6 +279,7 @@ class Session:
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,
+            remembered=self.remembered,
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.live_cursor import LiveCursor
+from vsphere_ai.app.live_cursor import LiveCursor, is_lasting
 from vsphere_ai.app.plan_playbook import make_plan
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, open_session
@@ -74,15 +74,15 @@ def watch(request: WatchRequest, emit: Emit = ignore, wait: Callable[[float], ob
     with open_session(request.estate, playbook, emit) as session:
         live = LiveCursor(session)
         while True:
-            if known is not None and not failing and live.unchanged():
-                good = time.monotonic()
-                wait(request.interval)
-                continue
             try:
+                if live.unchanged() and not failing:
+                    good = time.monotonic()
+                    wait(request.interval)
+                    continue
                 plan, estate = make_plan(session.again(), playbook)
                 result = VerifyResult(plan)
-                if not session.set_plays(playbook):  # their addresses are leased in more than properties
-                    live.follow(estate)
+                # addresses of sets are leased in more than properties
+                live.keep(is_lasting(estate) and not session.set_plays(playbook))
             except Denied:
                 raise
             except VsphereAiError as error:

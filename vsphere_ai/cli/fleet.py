@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli import signals, streams
-from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.fleet_options import plan_place, run_place, vcenters_option
+from vsphere_ai.cli.fleet_progress import FleetProgress, listener
+from vsphere_ai.cli.fleet_worker import worker
 from vsphere_ai.cli.options import (
     FILE,
     agreed,
@@ -22,9 +20,11 @@ from vsphere_ai.cli.options import (
     format_option,
     lock_option,
     login_option,
+    moved_inventory_option,
     number_options,
     quiet_option,
     reboot_option,
+    verbose_option,
     width,
     yes_option,
 )
@@ -33,19 +33,11 @@ from vsphere_ai.model.name_ranges import quoted, shell_word
 from vsphere_ai.model.text import counted, safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun
+    from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun, ShardOutcome
     from vsphere_ai.app.approval import Numbers
-    from vsphere_ai.app.events import Emit, Event
+    from vsphere_ai.app.fleet_place import Place, PlaceRequest
     from vsphere_ai.runs.locks import Mode
 
-vcenters_option = click.option(
-    "--vcenter",
-    "vcenters",
-    default="",
-    metavar="NAME[,NAME]",
-    callback=lambda _context, _option, text: tuple(n.strip() for n in text.split(",") if n.strip()),
-    help="Only these vCenters of the inventory. [default: all]",
-)
 budget_option = click.option(
     "--budget", type=click.IntRange(1), metavar="N", help="Hosts out of service at once, in all vCenters together."
 )
@@ -56,11 +48,15 @@ def command() -> None:
     """Carry out one playbook in several vCenters of an inventory, each as a run of its own."""
 
 
+command.add_command(worker)
+
+
 @command.command("plan")
 @click.argument("playbook", type=FILE)
 @fleet_options
 @vcenters_option
 @budget_option
+@plan_place
 @login_option
 @format_option()
 @quiet_option
@@ -71,12 +67,15 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
     A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
     """
     from vsphere_ai import app
+    from vsphere_ai.app.fleet_place import open_place
 
     if output:
         app.require_absent([output])
     vcenters: tuple[str, ...] = chosen["vcenters"]  # type: ignore[assignment]
     budget: int | None = chosen["budget"]  # type: ignore[assignment]
-    found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), _listener)
+    place: PlaceRequest = chosen["place"]  # type: ignore[assignment]
+    with open_place(place) as at:
+        found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), listener, at.sites)
     _show_plan(found, form)
     if found.exit_code:
         return found.exit_code
@@ -91,8 +90,10 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
 @fleet_options
 @vcenters_option
 @budget_option
+@run_place
 @login_option
 @format_option()
+@verbose_option
 @quiet_option
 @lock_option
 @yes_option
@@ -112,45 +113,58 @@ def apply(
     finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
     """
     from vsphere_ai import app
+    from vsphere_ai.app.fleet_place import open_place
 
     saved = what.suffix == ".json"
     if saved and (vcenters or budget is not None):
         given = "--vcenter" if vcenters else "--budget"
         text = f"{what} is a saved plan, which is carried out as it was shown, without {given}"
         raise UsageError(text, f"give {given} to fleet plan, and save that one", rule="usage.saved-plan")
-    found = (
-        app.open_fleet_plan(what)
-        if saved
-        else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), _listener)
-    )
-    _show_plan(found, form, err=form == "json")
-    if found.exit_code:
-        return found.exit_code
-    if not found.totals.steps:
-        return 0
-    numbers: Numbers = more["numbers"]  # type: ignore[assignment]
-    if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
-        click.echo("Nothing was changed.", err=True)
-        return 0
-    lock: Mode | None = more["lock"]  # type: ignore[assignment]
-    options = app.FleetOptions(estate, lock, bool(more["halt_on_failure"]))
-    app.compare_fleet(found, options, _listener)
-    return _carry_out(app.begin_fleet(found, options), form)
+    place: PlaceRequest = more["place"]  # type: ignore[assignment]
+    with open_place(place) as at:
+        found = (
+            app.open_fleet_plan(what)
+            if saved
+            else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), listener, at.sites)
+        )
+        _show_plan(found, form, err=form == "json")
+        if found.exit_code:
+            return found.exit_code
+        if not found.totals.steps:
+            return 0
+        numbers: Numbers = more["numbers"]  # type: ignore[assignment]
+        if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
+            click.echo("Nothing was changed.", err=True)
+            return 0
+        lock: Mode | None = more["lock"]  # type: ignore[assignment]
+        options = app.FleetOptions(estate, lock, bool(more["halt_on_failure"]), at.name)
+        app.compare_fleet(found, options, listener, at.compare)
+        return _carry_out(at, app.begin_fleet(found, options), form, full=bool(more["verbose"]))
 
 
 @command.command("resume")
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@moved_inventory_option
+@run_place
 @format_option()
+@verbose_option
 @quiet_option
 @click.option("--yes", is_flag=True, help="Do also what goes beyond what was approved.")
-def resume(fleet: str, form: str, *, yes: bool) -> int:
-    """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started."""
+def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
+    """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
+
+    Without --executor where it began.
+    """
     from dataclasses import replace
 
     from vsphere_ai import app
+    from vsphere_ai.app.fleet_place import open_place
 
     run = app.open_fleet(fleet)
-    return _carry_out(replace(run, shards=tuple(replace(s, yes=yes) for s in run.shards)), form)
+    where = str(inventory.absolute()) if inventory else None
+    shards = tuple(replace(s, yes=more["yes"], inventory=where or s.inventory) for s in run.shards)
+    with open_place(replace(place, executor=place.executor or run.executor)) as at:
+        return _carry_out(at, replace(run, shards=shards), form, full=more["verbose"])
 
 
 @command.command("status")
@@ -184,7 +198,7 @@ def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
     for name in plan.without:
         streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
     if form == "json" and not err:
-        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k != "seal"}))
+        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k not in ("seal", "schema_version")}))
     else:
         click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
 
@@ -217,82 +231,66 @@ def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> 
     return bool(asked) or agreed(f"Carry this out {where}? Only 'yes' is accepted", yes=False)
 
 
-def _carry_out(run: FleetRun, form: str) -> int:
+def _carry_out(at: Place, run: FleetRun, form: str, *, full: bool) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text
 
     if not streams.is_quiet():
         click.echo(f"Fleet run {run.fleet}", err=True)
-    stop = app.FleetStop()
-    executor = app.LocalExecutor(stop, run.budget, halt_on_failure=run.halt_on_failure)
-    with signals.first(stop):
-        outcomes = app.carry_out_fleet(run, executor, _Log(stop, quiet=form == "json" or streams.is_quiet()))
+    stop, quiet = app.FleetStop(), form == "json" or streams.is_quiet()
+    with (
+        signals.first(stop, f"vsphere-ai fleet resume {run.fleet}"),
+        FleetProgress(run, stop, quiet=quiet, full=full) as progress,
+    ):
+        outcomes = app.carry_out_fleet(run, at.executor(run, stop), progress)
     code = app.fleet_exit_code(outcomes, stop.number)
     if form == "json":
         click.echo(json_text(fleet=run.fleet, exit_code=code, shards=outcomes))
     else:
         click.echo(outcomes_text(outcomes, width()))
-    if not all(o.over for o in outcomes):
-        click.echo(f"Continue from what is there: vsphere-ai fleet resume {run.fleet}", err=True)
+    for line in _way_on(run, outcomes):
+        click.echo(line, err=True)
     return code
 
 
-_writing = threading.RLock()
+def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
+    """Yield how to go on: a vCenter that is not as planned any more is planned again, all others are resumed."""
+    other = [o.vcenter for o in outcomes if o.state == "refused" and o.rule == "plan.stale"]
+    if not all(o.over or o.vcenter in other for o in outcomes):
+        yield f"Continue from what is there: vsphere-ai fleet resume {run.fleet}"
+    if other:
+        names, playbook = shell_word(",".join(other)), shell_word(run.playbook)
+        yield f"Not as planned any more, so plan it again: vsphere-ai fleet plan {playbook} --vcenter {names}"
 
 
-def _listener(name: str) -> Emit:
-    return lambda event: _shown(name, event)
+@command.command("report")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER|FILE",
+    help="Folder of a page per vCenter beside that of the fleet, or a file; standard output without it.",
+)
+@format_option("html", "markdown", "junit", "sarif", "ctrf")
+def report(fleet: str, output: Path | None, form: str) -> int:
+    """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
 
+    With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.fleet_documents import fleet_pages
 
-def _shown(name: str, event: Event) -> None:
-    """Write the remarks of one vCenter behind its name; sessions and locks are given back as in any command."""
-    from vsphere_ai.app import events
-
-    with _writing:
-        match event:
-            case events.Remark():
-                streams.note(safe(f"{quoted(name)}: {event.text}"), event.rule)
-            case events.Status():
-                streams.status(f"{name}: {event.text}" if event.text else "")
-            case events.LockLost():
-                pass  # the run of this vCenter stops; the others go on
-            case events.SessionOpened() | events.LockTaken() | events.LockReleased():
-                show_event(event)
-
-
-class _Log:
-    """Writes the events of all shards, each line behind the time and the name of its vCenter."""
-
-    def __init__(self, stop: Callable[[int], None], *, quiet: bool) -> None:
-        self._end, self._quiet = stop, quiet
-        self._totals: dict[str, int] = {}
-
-    def __call__(self, vcenter: str, event: object) -> None:
-        """Write an event, if it is one to be seen."""
-        from vsphere_ai.app import events
-        from vsphere_ai.report.run_text import event_text
-
-        with _writing:
-            if isinstance(event, events.RunStarted):
-                self._totals[vcenter] = len(event.plan.steps)
-                self._print(vcenter, f"run {event.run}")
-            elif isinstance(event, events.StepEvent):
-                if event.what != "progress":
-                    self._print(vcenter, event_text(event, self._totals.get(vcenter, 0)))
-            else:
-                _shown(vcenter, event)  # type: ignore[arg-type]
-
-    def _print(self, vcenter: str, text: str) -> None:
-        """Write a line; an output that is lost stops the runs, and is no reason to leave hosts as they are."""
-        from vsphere_ai.cli.progress import lose_output
-
-        if self._quiet:
-            return
-        try:
-            click.echo(safe(f"{time.strftime('%H:%M:%S')} {quoted(vcenter)}  {text}"))
-            sys.stdout.flush()
-        except OSError as error:
-            self._quiet = True
-            lose_output(error)
-            self._end(signal.SIGPIPE)
+    if output is not None and form != "html" and not output.suffix:
+        raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
+    run = app.open_fleet(fleet) if fleet else app.latest_fleet()
+    folder = output is not None and not output.suffix
+    pages = fleet_pages(run, app.fleet_outcomes(run), app.fleet_records(run), form, folder=folder)
+    if output is None:
+        click.echo(pages["index.html"], nl=False)
+    elif folder:
+        app.save_pages(output, pages)
+    else:
+        app.save_report(output, pages["index.html"])
+    return 0

@@ -24,7 +24,7 @@ ONE_HANGUP = 1.0
 WAITING = "stopping; once more to leave at once"
 
 _arrived: list[int] = []
-_first: list[Callable[[int], None]] = []
+_first: list[tuple[Callable[[int], None], str]] = []
 _farewells: list[Callable[[], None]] = []
 _last: list[Callable[[], None]] = []
 _timers: list[threading.Timer] = []
@@ -76,13 +76,13 @@ def orderly() -> Iterator[None]:
 
 
 @contextmanager
-def first(stop: Callable[[int], None]) -> Iterator[None]:
-    """Let the first signal call `stop` instead of ending what goes on."""
-    _first.append(stop)
+def first(stop: Callable[[int], None], go_on: str = "vsphere-ai resume") -> Iterator[None]:
+    """Let the first signal call `stop` instead of ending what goes on; the command `go_on` finishes it later."""
+    _first.append((stop, go_on))
     try:
         yield
     finally:
-        _first.remove(stop)
+        _first.remove((stop, go_on))
 
 
 def add_farewell(say: Callable[[], None]) -> None:
@@ -148,7 +148,7 @@ def _side_by_side(farewells: Iterable[Callable[[], None]], deadline: float) -> N
 def stop() -> None:
     """Stop in order for a reason of our own; the operator's next signal is still the first."""
     if _first:
-        _first[-1](signal.SIGTERM)
+        _first[-1][0](signal.SIGTERM)
     else:
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -165,7 +165,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
             threading.Thread(target=leave, args=(128 + number,), daemon=True).start()
         return
     if _first:
-        _first[-1](number)
+        _first[-1][0](number)
         return
     waiting = threading.Timer(PATIENCE, _still_here)
     waiting.daemon = True
@@ -181,9 +181,9 @@ def _still_here() -> None:
 
 
 def _words() -> None:
-    if not leaving():
-        return
-    click.echo("left at once; if something was being changed, finish it with: vsphere-ai resume", err=True)
+    if leaving():
+        what = "left at once; if something was being changed, finish it with"
+        click.echo(f"{what}: {_first[-1][1] if _first else 'vsphere-ai resume'}", err=True)
 
 
 def _quietly(say: Callable[[], None]) -> None:

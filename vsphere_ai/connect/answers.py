@@ -101,21 +101,9 @@ Replace = Callable[[int, bytes], bytes]
 """Takes status and body of an answer, and returns what is to be read in the place of the body."""
 
 
-class Tapped:
-    """A connection whose answers pass through a function before anything else reads them."""
+class TappedAnswer:
+    """An answer, or what is to be read in the place of it."""
 
-    def __init__(self, connection: http.client.HTTPConnection, replace: Replace) -> None:
-        self.connection, self._replace = connection, replace
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.connection, name)
-
-    def getresponse(self) -> _TappedAnswer:
-        """Wait for the answer."""
-        return _TappedAnswer(self.connection.getresponse(), self._replace)
-
-
-class _TappedAnswer:
     def __init__(self, answer: http.client.HTTPResponse, replace: Replace) -> None:
         self._answer, self._replace = answer, replace
         self._body: io.BytesIO | None = None

@@ -1,83 +1,136 @@
-"""Cursor on an estate: asks in one request whether anything of what was read has changed since it was asked last."""
+"""Cursor on an estate: says in one request which of the objects that were read have changed since it was asked last."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from vsphere_ai.connect.outage import Lost
-from vsphere_ai.connect.plain import to_object, type_named
+from vsphere_ai.connect.plain import to_object, to_ref, type_named
 from vsphere_ai.connect.reading import PAGE, Paths, known_paths
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, vim, vmodl
 from vsphere_ai.errors import VsphereAiError
 
+MOST_FILTERS = 64
+"""Filters of a collector; with more of them it is made anew."""
+_ERRORS = (Lost, vmodl.MethodFault, VsphereAiError)
+
 
 class Cursor:
-    """A property collector of a session with two filters: paths of all objects, and more of some.
+    """A property collector of a session, with a filter for each set of objects and paths that is followed.
 
-    It asks for no more than whether there is a change: what has changed is read as it always is. Where it cannot be had
-    (rights, an older vCenter), everything counts as changed.
+    What has changed is read as it always is. Where the collector cannot be had or is gone (rights, a session that has
+    ended, a vCenter that has restarted, a version that it does not know any more), nothing is known of changes: the
+    next one begins with nothing followed.
     """
 
-    def __init__(self, session: Session, everywhere: Paths, refs: Sequence[str], closely: Paths) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._everywhere, self._closely = known_paths(session, everywhere), known_paths(session, closely)
-        self._refs = refs
         self._collector: ManagedObject | None = None
-        self._view: ManagedObject | None = None
+        self._views: list[ManagedObject] = []
         self._version = ""
+        self._filters = 0
+        self._broken = False
+        self._seen: set[str] = set()
 
-    def moved(self) -> bool:
-        """Return whether there is a change since the last call; True at the first one, which begins to look."""
-        try:
-            if self._collector is None:
-                self._begin()
-                return True
-            return self._drained(self._collector)
-        except (Lost, vmodl.MethodFault, VsphereAiError):  # reading meets it as well, and says what it is
+    def follow_all(self, paths: Paths) -> None:
+        """Follow these paths of all objects of these types; what is read from now on is not older."""
+        content, kinds = self._session.content, [type_named(name) for name in paths]
+        if self._broken:
+            return
+        with self._ending():
+            self._begun()  # views end with their session, which this may renew
+            view = self._session.invoke(content.viewManager, "CreateContainerView", content.rootFolder, kinds, True)
+            self._views.append(view)
+            through = Collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
+            start = [Collector.ObjectSpec(obj=view, skip=True, selectSet=[through])]
+            if any(isinstance(content.rootFolder, kind) for kind in kinds):
+                start.append(Collector.ObjectSpec(obj=content.rootFolder, skip=False))
+            self._drain(self._filter(start, paths))
+
+    def follow(self, refs: Sequence[str], paths: Paths) -> None:
+        """Follow these paths of the named objects; those that are gone are left out."""
+        left = dict.fromkeys({} if self._broken else refs)
+        with self._ending():
+            while left:
+                objects = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in left]
+                try:
+                    self._drain(self._filter(objects, paths))
+                    return
+                except vmodl.fault.ManagedObjectNotFound as fault:
+                    gone = to_ref(fault.obj) if fault.obj is not None else ""
+                    if gone not in left:
+                        raise
+                    del left[gone]
+
+    def changed(self) -> frozenset[str] | None:
+        """Return what has changed since the call before this one, is new or gone; None when that is not known."""
+        with self._ending():
+            if self._goes_on:
+                self._drain(None)
+        if not self._goes_on:
             self.close()
-            return True
+            return None
+        seen, self._seen = self._seen, set()
+        return frozenset(seen)
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._collector is not None and not self._broken and self._filters <= MOST_FILTERS
 
     def close(self) -> None:
-        """Look no longer; the next call of `moved` begins anew."""
-        collector, view = self._collector, self._view
-        self._collector = self._view = None
-        with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
-            if collector is not None:
-                self._session.invoke(collector, "DestroyPropertyCollector")
-            if view is not None:
-                self._session.invoke(view, "DestroyView")
+        """Follow nothing."""
+        made = [(self._collector, "DestroyPropertyCollector"), *((view, "DestroyView") for view in self._views)]
+        self._collector, self._views, self._version, self._filters, self._seen = None, [], "", 0, set()
+        self._broken = False
+        with contextlib.suppress(*_ERRORS):
+            for each, method in made:
+                if each is not None:
+                    self._session.invoke(each, method)
 
-    def _begin(self) -> None:
-        content, invoke, kinds = self._session.content, self._session.invoke, [*map(type_named, self._everywhere)]
-        self._version = ""
-        collector: ManagedObject = invoke(content.propertyCollector, "CreatePropertyCollector")
-        self._collector = collector
-        self._view = invoke(content.viewManager, "CreateContainerView", content.rootFolder, kinds, True)
-        follow = Collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
-        start = Collector.ObjectSpec(obj=self._view, skip=True, selectSet=[follow])
-        self._filter(collector, [start], self._everywhere)
-        if self._refs and self._closely:
-            own = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in self._refs]
-            self._filter(collector, own, self._closely)
-        self._drained(collector)
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Give up where it cannot go on: reading meets the reason as well, and says what it is."""
+        try:
+            yield
+        except _ERRORS:
+            self._broken = True
 
-    def _filter(self, collector: ManagedObject, objects: Sequence[object], paths: Mapping[str, set[str]]) -> None:
-        properties = [
-            Collector.PropertySpec(type=type_named(name), all=False, pathSet=sorted(own)) for name, own in paths.items()
-        ]
-        spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
-        self._session.invoke(collector, "CreateFilter", spec, True)
+    def _begun(self) -> ManagedObject:
+        if self._collector is None:
+            make = partial(self._session.invoke, self._session.content.propertyCollector, "CreatePropertyCollector")
+            self._collector = self._session.reading(make, patient=False)  # after a login, where the session has ended
+        return self._collector
 
-    def _drained(self, collector: ManagedObject) -> bool:
-        """Take all changes there are; return whether there were any."""
-        options = Collector.WaitOptions(maxWaitSeconds=0, maxObjectUpdates=PAGE)
-        found = False
+    def _filter(self, objects: Sequence[object], paths: Paths) -> str:
+        """Add a filter, and return its reference. Paths that the server does not know are left out."""
+        wanted = {name: set(own) for name, own in known_paths(self._session, paths).items()}
         while True:
-            update = self._session.invoke(collector, "WaitForUpdatesEx", self._version, options)
-            if update is None:
-                return found
-            found, self._version = True, update.version
-            if not update.truncated:
-                return found
+            properties = [
+                Collector.PropertySpec(type=type_named(name), all=False, pathSet=sorted(own))
+                for name, own in wanted.items()
+            ]
+            spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
+            try:
+                made = self._session.invoke(self._begun(), "CreateFilter", spec, True)
+            except vmodl.query.InvalidProperty as fault:
+                if not any(str(fault.name) in own for own in wanted.values()):
+                    raise
+                for own in wanted.values():
+                    own.discard(str(fault.name))
+                continue
+            self._filters += 1
+            return to_ref(made)
+
+    def _drain(self, begun: str | None) -> None:
+        """Take all changes there are; that objects are there for a filter that was just begun is none."""
+        options = Collector.WaitOptions(maxWaitSeconds=0, maxObjectUpdates=PAGE)
+        more = True
+        while more and (update := self._session.invoke(self._begun(), "WaitForUpdatesEx", self._version, options)):
+            self._version, more = update.version, update.truncated
+            for found in update.filterSet or ():
+                own = to_ref(found.filter) == begun
+                news = (each for each in found.objectSet or () if not (own and each.kind == "enter"))
+                self._seen.update(to_ref(each.obj) for each in news)

@@ -7,11 +7,13 @@ estate are alike. Whatever is not certain raises `Unfamiliar`, and pyVmomi reads
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
+from vsphere_ai.connect.memory import compact
 from vsphere_ai.connect.page import Content, Page, as_shown
 from vsphere_ai.connect.part_reader import XSI, PartReader, parser
 from vsphere_ai.connect.plain import NAMESPACE, declared_type
@@ -27,52 +29,69 @@ _MEMO = 2 << 20
 """Bytes of answers about one type of objects whose values are kept, and as many of those before."""
 _HEADS = 500
 """Properties of one type of objects, each with its type, of which more is kept than whole values."""
+_LAYOUTS = 100
+"""Sets of properties that objects of one type have together."""
 _ERRORS = (expat.ExpatError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
 # text that means itself: neither entities nor what XML reads as something else
-_PLAIN = rb"[ -%'-;=?-~]"
-_OBJ = re.compile(rb'<obj type="(\w+)">(%s+)</obj>' % _PLAIN)
+_PLAIN = "[ -%'-;=?-~]"
+_OBJ = re.compile(rf'<obj type="(\w+)">({_PLAIN}+)</obj>', re.ASCII)
 _SCALAR = re.compile(
-    rb'<name>(%s+)</name><val(?: type="(\w+)")? xsi:type="(?:(xsd):)?(\w+)"(?: type="(\w+)")?>(%s*)</val></propSet>'
-    % (_PLAIN, _PLAIN)
+    rf'<name>({_PLAIN}+)</name><val(?: type="(\w+)")? xsi:type="(?:(xsd):)?(\w+)"(?: type="(\w+)")?>({_PLAIN}*)'
+    "</val></propSet>",
+    re.ASCII,
 )
 
+_BEGIN, _END = b"<objects>", "</objects>"
 _ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
-_HEAD = re.compile(rb"<name>(%s+)</name><val(?=[ >])[^<>]*(?<!/)>" % _PLAIN)
+_HEAD = re.compile(rf"<name>({_PLAIN}+)</name><val(?=[ >])[^<>]*(?<!/)>")
 
 
-def decode(body: bytes, version: str) -> Page | None:
-    """Return the page that an answer holds; None when it holds none. Raises Unfamiliar."""
+def decode(body: bytes, version: str, announce: Callable[[str], None] = lambda _token: None) -> Page | None:
+    """Return the page that an answer holds; None when it holds none. Raises Unfamiliar.
+
+    The token of the next page is announced before the objects of this one are read.
+    """
     try:
-        return _decoded(body, version)
+        return _decoded(body, version, announce)
     except _ERRORS as error:
         raise Unfamiliar(f"{type(error).__name__}: {error}") from error
 
 
-def _decoded(body: bytes, version: str) -> Page | None:
+def _decoded(body: bytes, version: str, announce: Callable[[str], None]) -> Page | None:
     if b"<!" in body or body.find(b"<?", 1) > 0:
         raise Unfamiliar("comments, sections or instructions")
-    head, *texts = body.split(b"<objects>")
+    begin = body.find(_BEGIN)
+    head = body if begin < 0 else body[:begin]
     stated = _ENCODING.search(head.lower())
     if stated and stated[1] != b"utf-8":
         raise Unfamiliar("another encoding")
-    tail = b""
-    if texts:
-        last, end, tail = texts[-1].rpartition(b"</objects>")
-        texts[-1] = last + end
-    frame = _framed(head, tail)
+    text = "" if begin < 0 else body[begin:].decode()
+    end = text.rfind(_END)
+    frame = _framed(head, text[end + len(_END) :].encode() if end >= 0 else text.encode())
     if frame is None:
         return None
+    announce(frame.token)
     decoder = _decoder(version, frame.scope)
-    return Page([decoder.content(_ended(text, b"</objects>")) for text in texts], frame.token)
+    return Page([decoder.content(each) for each in _objects(text, end)], frame.token)
 
 
-def _ended(text: bytes, end: bytes) -> bytes:
-    """Return what is before the tag that ends a part; only white space may follow that."""
-    if not text.endswith(end):
-        text = text.rstrip(b" \t\r\n")
-        if not text.endswith(end):
-            raise Unfamiliar(f"something behind {end.decode()}")
-    return text[: -len(end)]
+def _objects(text: str, end: int) -> Iterator[str]:
+    """Yield what is between the tags of each object, of a text that begins with one and has the last end at `end`."""
+    at, begin = 0, _BEGIN.decode()
+    while (following := text.find(begin, at + 1, end)) >= 0:
+        yield _ended(text[at + len(begin) : following])
+        at = following
+    if end >= 0:
+        yield text[at + len(begin) : end]
+
+
+def _ended(text: str) -> str:
+    """Return what is before the tag that ends an object; only white space may follow that."""
+    if not text.endswith(_END):
+        text = text.rstrip(" \t\r\n")
+        if not text.endswith(_END):
+            raise Unfamiliar(f"something behind {_END}")
+    return text[: -len(_END)]
 
 
 class _Frame(NamedTuple):
@@ -131,13 +150,25 @@ def _decoder(version: str, scope: tuple[tuple[str, str], ...]) -> Decoder:
     return Decoder(version, scope)
 
 
+_NOTHING: dict[str, Any] = {}
+
+
 class _Known:
     """What objects of one type had lately: properties by their text, and readers of values by how their text begins."""
 
     def __init__(self, managed: VimType) -> None:
         self.managed = str(VmomiSupport.GetWsdlName(managed))
         self.memo = Memo[tuple[str, Plain]](_MEMO)
-        self.values: dict[bytes, Values] = {}
+        self._layouts: dict[tuple[str, ...], dict[str, Plain]] = {}
+        self.values: dict[str, Values] = {}
+
+    def empty(self, paths: tuple[str, ...]) -> dict[str, Plain]:
+        """Return a dictionary for the values of these properties."""
+        if paths not in self._layouts:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
+            self._layouts[paths] = compact(dict.fromkeys(paths))
+        return self._layouts[paths].copy()
 
 
 class Decoder:
@@ -154,23 +185,25 @@ class Decoder:
         self._usual = (self._scope.get("xsi"), self._scope.get("xsd")) == (XSI, _XSD)
         self._known: dict[str, _Known] = {}
 
-    def content(self, text: bytes) -> Content:
+    def content(self, text: str) -> Content:
         """Return an object, of what is between its tags."""
-        first, *parts = text.split(b"<propSet>")
+        first, *parts = text.split("<propSet>")
         found = _OBJ.match(first)
         rest = first[found.end() :] if found else first
-        if parts:
-            last, end, behind = parts[-1].rpartition(b"</propSet>")
+        if parts and not parts[-1].endswith("</propSet>"):
+            last, end, behind = parts[-1].rpartition("</propSet>")
             parts[-1] = last + end
             rest += behind
-        read = self._reader().read(self._opened, rest) if rest else {}
+        read = self._reader().read(self._opened, rest.encode()) if rest else _NOTHING
         if not read.keys() <= {"_typeName", "missingSet", *(() if found else ("obj",))}:
             raise Unfamiliar("a property or a reference in another place")
-        ref = f"{found[1].decode()}:{found[2].decode()}" if found else str(read["obj"])
+        ref = f"{found[1]}:{found[2]}" if found else str(read["obj"])
         kind, _, moid = ref.partition(":")
         known = self._known.get(kind) or self._met(kind)
         lately = known.memo.lately
-        values = dict([lately.get(part) or self._property(part, known) for part in parts])
+        pairs = [lately.get(part) or self._property(part, known) for part in parts]
+        values = known.empty(tuple([path for path, _ in pairs]))
+        values.update(pairs)
         missing = [(str(each["path"]), each["fault"]) for each in read.get("missingSet", ())]
         return Content(f"{known.managed}:{moid}", values, missing)
 
@@ -180,12 +213,12 @@ class Decoder:
             raise Unfamiliar(f"{kind} is no managed object")
         return self._known.setdefault(kind, _Known(managed))
 
-    def _property(self, text: bytes, known: _Known) -> tuple[str, Plain]:
+    def _property(self, text: str, known: _Known) -> tuple[str, Plain]:
         value = known.memo.before.get(text) or self._parsed(text, known)
         known.memo.keep(text, value)
         return value
 
-    def _parsed(self, text: bytes, known: _Known) -> tuple[str, Plain]:
+    def _parsed(self, text: str, known: _Known) -> tuple[str, Plain]:
         found = _HEAD.match(text) if text.endswith(BEHIND) else None
         values = known.values.get(found[0]) if found else None
         if found is None or values is None:
@@ -198,20 +231,20 @@ class Decoder:
             raise Unfamiliar(f"{path} of {known.managed} is a {kind.__name__}")
         return path, as_shown(path, plain)
 
-    def _first(self, text: bytes, head: re.Match[bytes] | None, known: _Known) -> tuple[str, VimType, Plain]:
+    def _first(self, text: str, head: re.Match[str] | None, known: _Known) -> tuple[str, VimType, Plain]:
         """Read a property whose text begins as none did before."""
         found = _SCALAR.fullmatch(text) if self._usual else None
         element = self._scalar(found) if found else None
         if found and element and element.convert is not None:
-            path, kind, plain = found[1].decode(), element.vim, element.convert(found[6].decode())
+            path, kind, plain = found[1], element.vim, element.convert(found[6])
         else:
             reader = self._reader()
-            read = reader.read(self._opened, b"<propSet>" + text)
+            read = reader.read(self._opened, f"<propSet>{text}".encode())
             if len(read) > 2:
                 raise Unfamiliar("something between properties")
             (prop,) = read["propSet"]
             path, kind, plain, element = prop["name"], reader.kind, prop["val"], None
-        if head and len(known.values) < _HEADS and path == head[1].decode():
+        if head and len(known.values) < _HEADS and path == head[1]:
             values = Values(self._reader, self._opened, head[0], path, kind)
             values.convert = element.convert if element else None
             values.fit = always_fits(kind, declared_type(known.managed, path))
@@ -221,7 +254,7 @@ class Decoder:
     def _reader(self) -> PartReader:
         return PartReader(self._types, self._scope)
 
-    def _scalar(self, found: re.Match[bytes]) -> Element:
+    def _scalar(self, found: re.Match[str]) -> Element:
         """Return what the text of a value that has nothing in it becomes."""
-        before, prefix, name, behind = (part.decode() if part else "" for part in found.groups()[1:5])
+        before, prefix, name, behind = (part or "" for part in found.groups()[1:5])
         return self._types.given(self._val, _XSD if prefix else NAMESPACE, name, before or behind)

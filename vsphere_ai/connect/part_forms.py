@@ -1,6 +1,7 @@
 """Forms of parts of an answer: what two parts that differ in nothing but their texts become, but for these texts.
 
-A part is parsed once; of the next one of the same form only the texts are taken. Nothing is assumed of a part whose
+A part is parsed once; of the next one of the same form only the texts are taken. Of these, most never differ: a pattern
+holds them as they are, so that a part is compared with it rather than taken apart. Nothing is assumed of a part whose
 texts are not certain: it has no form, and is parsed.
 """
 
@@ -8,95 +9,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from vsphere_ai.connect.part_reader import Hole
+from vsphere_ai.connect.part_patterns import Pattern
+from vsphere_ai.connect.part_shapes import Shape, filled, whole_shape
 from vsphere_ai.connect.wire_types import Unfamiliar
-from vsphere_ai.model.plain import Plain, PlainObject
+from vsphere_ai.model.plain import Plain
 
 # the text of an element without elements in it, where it means itself: no entities, no white space but blanks
 _TEXTS = re.compile("[>]([^<>&\x00-\x1f\x7f\ufffe\uffff]+)</")
 _BETWEEN = "\x00"  # stands in no XML
 _MOST = 2000
 """Forms that are kept of one kind of part."""
-_TRIED = 64
-"""Values of a field that are kept, before they are looked at: whether they come again."""
+_TRIED = 4
+"""Patterns that are compared with a part, of those whose parts begin with the same tag."""
 
 
-class _Object:
-    """The object that a form makes: a copy of `base` with values in the places of texts."""
+@dataclass(slots=True)
+class _Form:
+    """What parts of one form become: `raw` with holes in the places of texts, which `shape` fills."""
 
-    __slots__ = ("_base", "_known", "_last", "_met", "_parts", "_values", "first")
+    raw: Plain
+    shape: Shape
+    texts: list[str]
+    """Those of the last part whose value was made of all of its texts."""
+    differing: frozenset[int] = frozenset()
+    """The numbers of texts that have been different before."""
+    pattern: Pattern | None = None
 
-    def __init__(self, value: PlainObject, holes: list[int]) -> None:
-        begin = len(holes)
-        self._base = dict(value)
-        self._values: list[tuple[str, int, Callable[[str], Plain]]] = []
-        self._parts: list[tuple[str, _Object | _Items]] = []
-        for name, each in value.items():
-            made = _shape(each, holes)
-            if isinstance(made, Hole):
-                self._values.append((name, made.number, made.convert))
-            elif made is not None:
-                self._parts.append((name, made))
-        own = holes[begin:]
-        self.first, self._last = (own[0], own[-1] + 1) if own else (0, 0)
-        if own != list(range(self.first, self._last)):
-            raise Unfamiliar("texts in another order")
-        self._known: dict[tuple[str, ...], PlainObject] | None = {}
-        self._met = 0
+    def learn(self, texts: list[str]) -> bool:
+        """Take the texts of another part; return whether one is different that was the same until now."""
+        differing = self.differing.union(n for n, (a, b) in enumerate(zip(self.texts, texts, strict=True)) if a != b)
+        self.texts = texts
+        known, self.differing = self.differing, differing
+        return differing != known
 
-    def made(self, texts: Sequence[str]) -> PlainObject:
-        """Return the object with these texts; the same one for the same texts, where that is common."""
-        known = self._known
-        if known is None:
-            return self._new(texts)
-        key = tuple(texts[self.first : self._last])
-        found = known.get(key)
-        if found is None:
-            if len(known) >= _TRIED:
-                self._known = {} if self._met > len(known) else None
-                self._met, known = 0, self._known or {}
-            found = known[key] = self._new(texts)
-        else:
-            self._met += 1
-        return found
-
-    def _new(self, texts: Sequence[str]) -> PlainObject:
-        value = self._base.copy()
-        for name, number, convert in self._values:
-            value[name] = convert(texts[number])
-        for name, part in self._parts:
-            value[name] = part.made(texts)
-        return value
-
-
-class _Items:
-    """The list that a form makes."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, value: tuple[Plain, ...], holes: list[int]) -> None:
-        self._items = [(_shape(each, holes), each) for each in value]
-
-    def made(self, texts: Sequence[str]) -> Plain:
-        """Return the list with these texts."""
-        return tuple(
-            [
-                each if shape is None else shape.convert(texts[shape.number]) if isinstance(shape, Hole)
-                else shape.made(texts)
-                for shape, each in self._items
-            ]
-        )  # fmt: skip
-
-
-def _shape(value: object, holes: list[int]) -> Hole | _Object | _Items | None:
-    """Return what makes a value of texts; None where there are none in it. Notes the numbers of the texts."""
-    if isinstance(value, Hole):
-        holes.append(value.number)
-        return value
-    before = len(holes)
-    made = _Object(value, holes) if isinstance(value, dict) else _Items(value, holes) if type(value) is tuple else None
-    return made if len(holes) > before else None
+    def patterned(self, pieces: Sequence[str], around: tuple[int, int]) -> Pattern | None:
+        """Return the pattern of parts, by what stands around the texts of one of them."""
+        order = {number: at for at, number in enumerate(sorted(self.differing))}
+        shape = whole_shape(filled(self.raw, self.texts, order), len(order))
+        between = [pieces[0] + ">"]
+        for number, text in enumerate(self.texts):
+            behind = "</" + pieces[number + 1] + (">" if number + 1 < len(self.texts) else "")
+            if number in self.differing:
+                between.append(behind)
+            else:
+                between[-1] += text + behind
+        return Pattern(between, shape, around) if shape else None
 
 
 class Forms:
@@ -104,27 +63,42 @@ class Forms:
 
     def __init__(self, parse: Callable[[str, Sequence[str] | None], Plain]) -> None:
         self._parse = parse
-        self._known: dict[str, Hole | _Object | _Items | None] = {}
+        self._known: dict[str, _Form | None] = {}
+        self._patterns: dict[str, list[Pattern]] = {}
 
-    def value(self, part: bytes) -> Plain:
-        """Return the value of a part. Raises Unfamiliar, or what values raise."""
-        text = part.decode()
+    def value(self, part: str, begin: str = "", end: str = "") -> Plain:
+        """Return the value of a part, which stands between `begin` and `end`.
+
+        Raises Unfamiliar, or what values raise.
+        """
+        tag = part[: part.find(">") + 1]
+        for pattern in self._patterns.get(tag, ()):
+            value = pattern.value(part)
+            if value is not None:
+                return value
+        return self._unlike(f"{begin}{part}{end}", tag, (len(begin), len(end)))
+
+    def _unlike(self, text: str, tag: str, around: tuple[int, int]) -> Plain:
         pieces = _TEXTS.split(text)
-        form, texts = _BETWEEN.join(pieces[::2]), pieces[1::2]
-        if form not in self._known and len(self._known) < _MOST and texts:
-            self._known[form] = self._learned(text, texts)
-        known = self._known.get(form)
-        if known is None or form.count(_BETWEEN) != len(texts):
+        name, texts = _BETWEEN.join(pieces[::2]), pieces[1::2]
+        if name not in self._known and len(self._known) < _MOST and texts:
+            self._known[name] = self._learned(text, texts)
+        form = self._known.get(name)
+        if form is None or name.count(_BETWEEN) != len(texts):
             return self._parse(text, None)
-        return known.convert(texts[known.number]) if isinstance(known, Hole) else known.made(texts)
+        if form.learn(texts):
+            before, form.pattern = form.pattern, form.patterned(pieces[::2], around)
+            others = [p for p in self._patterns.get(tag, ()) if p is not before]
+            self._patterns[tag] = [*([form.pattern] if form.pattern else ()), *others][:_TRIED]
+        return form.shape.made(texts)
 
-    def _learned(self, text: str, texts: list[str]) -> Hole | _Object | _Items | None:
+    def _learned(self, text: str, texts: list[str]) -> _Form | None:
         """Return the form of a part; None where it has none."""
         if "&" in text:
             return None  # a text that is written as entities may be taken for another one
-        numbers: list[int] = []
         try:
-            made = _shape(self._parse(text, texts), numbers)
+            raw = self._parse(text, texts)
+            shape = whole_shape(raw, len(texts))
         except Unfamiliar:
             return None
-        return made if numbers == list(range(len(texts))) else None
+        return _Form(raw, shape, texts) if shape else None

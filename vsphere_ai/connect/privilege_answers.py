@@ -11,8 +11,8 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from vsphere_ai.connect.part_reader import parser
-from vsphere_ai.connect.plain import NAMESPACE
-from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.connect.plain import NAMESPACE, to_ref
+from vsphere_ai.connect.vmomi import EntityPrivileges, VmomiSupport
 from vsphere_ai.connect.wire_types import Unfamiliar
 
 METHOD = "HasPrivilegeOnEntities"
@@ -30,7 +30,13 @@ class Held(NamedTuple):
     lacking: tuple[str, ...]
 
 
-def privileges(body: bytes, _version: str) -> tuple[Held, ...]:
+def held_of(answer: EntityPrivileges) -> Held:
+    """Return what pyVmomi has read of the privileges on an object."""
+    lacking = (p.privId for p in answer.privAvailability or () if not p.isGranted)
+    return Held(to_ref(answer.entity), tuple(lacking))
+
+
+def privileges(body: bytes) -> tuple[Held, ...]:
     """Return what an answer says of each object. Raises Unfamiliar."""
     head, *texts = body.split(b"<returnval>")
     if not texts or b"<!" in body or _ENCODING.search(head) or not _HEAD.search(head):

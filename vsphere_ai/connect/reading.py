@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
+from vsphere_ai.connect.memory import collect_young, no_collection
 from vsphere_ai.connect.outage import Lost
 from vsphere_ai.connect.page import Content, Page
 from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref, type_named, version_id
@@ -108,7 +109,8 @@ def _read(
     def once() -> dict[str, Facts]:
         while True:
             try:
-                return {facts.ref: facts for facts in map(wanted.facts, run(wanted.wire))}
+                with no_collection():
+                    return {facts.ref: facts for facts in map(wanted.facts, run(wanted.wire))}
             except vmodl.query.InvalidProperty as fault:
                 # One path the server does not know fails the whole request: give it up, and read the rest.
                 if not wanted.give_up(str(fault.name)):
@@ -158,10 +160,14 @@ def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[
         for name, paths in sorted(known.items())
     ]
     spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
-    page = session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
-    while page is not None:
-        yield from page.objects
-        page = _following(session, page.token) if page.token else None
+    try:
+        page = session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
+        while page is not None:
+            yield from page.objects
+            collect_young()
+            page = _following(session, page.token) if page.token else None
+    finally:
+        session.stub.forget_ahead()
 
 
 def _following(session: Session, token: str) -> Page | None:

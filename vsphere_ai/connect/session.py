@@ -3,157 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import http.client
-import logging
-import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from vsphere_ai.connect import tls, versions
-from vsphere_ai.connect.answers import Answer, Tapped
 from vsphere_ai.connect.faults import error_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
+from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
-from vsphere_ai.connect.page import ERRORS, Page, from_vim
-from vsphere_ai.connect.page_decoder import decode
-from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
-from vsphere_ai.connect.privilege_answers import METHOD, privileges
+from vsphere_ai.connect.page import Page, from_vim
+from vsphere_ai.connect.plain import NAMESPACE, fields_of, version_id
+from vsphere_ai.connect.stub import NotSent, Stub
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.connect.untypable import PAGES, Untypable, is_well_formed, read_without, reason_of
-from vsphere_ai.connect.vmomi import ManagedObject, Method, ServiceContent, SoapAdapter, VmomiSupport, vim, vmodl
-from vsphere_ai.connect.wire_types import Unfamiliar
+from vsphere_ai.connect.vmomi import ManagedObject, ServiceContent, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 from vsphere_ai.model.facts import numbers
 
 T = TypeVar("T")
-LOG = logging.getLogger("vsphere_ai.connect.session")
-"""Gets, at level DEBUG, why a page was left to pyVmomi."""
-OPERATION = "operationID"
 PROMPT = 2.0
 """Seconds in which a broken connection shows; a silent server takes longer."""
-SLOWEST = 2
-"""How many times longer than its limit an answer may take that keeps coming in."""
-part: ContextVar[str] = ContextVar("part", default="")
-"""The part of the run that this thread works on: its requests name it."""
-watch_logins: ContextVar[Callable[[str], None]] = ContextVar("watch_logins", default=lambda _key: None)
-"""Called before each login of sessions that this thread begins, with "", and after it with the login session's key.
-
-What it raises ends the session: so one that was ended, because another worker goes on with a run, is not renewed.
-"""
-
-
 _NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionManager")
 """What every vCenter names in its service content, and nothing here works without."""
-
-
-class _NotSent(Exception):
-    """The connection failed before the request was written."""
-
-
-class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no types
-    """pyVmomi's adapter, with separate limits for connecting and answering."""
-
-    def __init__(self, endpoint: Endpoint, version: str, context: ssl.SSLContext, limits: Limits) -> None:
-        super().__init__(
-            host=endpoint.address,
-            port=endpoint.port,
-            version=version,
-            sslContext=context,
-            httpConnectionTimeout=limits.connect,
-            connectionPoolTimeout=5,
-            poolSize=32,  # so that calls side by side do not each open a connection of their own
-        )
-        self._answer = limits.answer
-        self._seen = threading.local()
-        self.run = ""
-        self.left = 0
-        """How many answers were left to pyVmomi, because the decoder did not know a shape in them."""
-
-    def InvokeMethod(  # noqa: N802 pyVmomi's name
-        self,
-        mo: ManagedObject,
-        info: Method,
-        args: list[object],
-        outerStub: object = None,  # noqa: N803 pyVmomi's name
-    ) -> object:
-        """Return what pyVmomi makes of the answer, but what its decoder does where the shapes are known: of pages."""
-        self._seen.body, self._seen.read, self._seen.decode = b"", None, _decoder(info.wsdlName)
-        try:
-            answer = super().InvokeMethod(mo, info, args, outerStub)
-            return self._seen.read or answer
-        except ERRORS as error:
-            body = self._seen.body
-            if not (body and is_well_formed(body)):
-                raise
-            if info.wsdlName in PAGES:
-                with contextlib.suppress(*ERRORS):
-                    return read_without(self, body, info.result)
-            raise Untypable(reason_of(error)) from error
-        finally:
-            self._seen.body, self._seen.read = b"", None
-
-    def _replaced(self, status: int, body: bytes) -> bytes:
-        """Keep an answer, and return what pyVmomi is to read in its place: nothing of what was read here."""
-        self._seen.body = body
-        if self._seen.decode is None or status != http.HTTPStatus.OK:
-            return body
-        try:
-            self._seen.read = self._seen.decode(body, self.version)
-        except Unfamiliar as unfamiliar:
-            self.left += 1
-            LOG.debug("an answer of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
-            return body
-        return b"<read/>"
-
-    def GetConnection(self) -> Tapped:  # noqa: N802 pyVmomi's name
-        try:
-            kept = super().GetConnection()
-            while isinstance(kept, Tapped) and _left(kept.connection):
-                kept.connection.close()
-                kept = super().GetConnection()
-        except (OSError, http.client.HTTPException) as error:
-            raise _NotSent from error
-        connection: http.client.HTTPConnection = kept.connection if isinstance(kept, Tapped) else kept
-        answer = functools.partial(Answer, seconds=self._answer * SLOWEST)
-        connection.response_class = answer  # type: ignore[assignment] # it is only called
-        if connection.sock is not None:
-            connection.sock.settimeout(self._answer)
-        return Tapped(connection, self._replaced)
-
-    def SerializeRequest(self, mo: ManagedObject, info: Method, args: list[object]) -> object:  # noqa: N802 pyVmomi's name
-        context = VmomiSupport.GetRequestContext()  # pyVmomi has one for each thread, whatever it is connected to
-        if self.run:
-            context[OPERATION] = "-".join(filter(None, (self.run, part.get())))
-        try:
-            return super().SerializeRequest(mo, info, args)
-        except (TypeError, ValueError) as error:
-            raise NotExpressible(f"{info.wsdlName} cannot be sent: {error}") from error
-        finally:
-            context.pop(OPERATION, None)
-
-
-def _decoder(method: str) -> Callable[[bytes, str], object] | None:
-    return decode if method in PAGES else privileges if method == METHOD else None
-
-
-def _left(connection: http.client.HTTPConnection) -> bool:
-    """Return whether the server has closed a connection that was kept: written to it, a change would only look sent."""
-    sock = connection.sock
-    if sock is None:
-        return False
-    sock.settimeout(0)
-    try:
-        sock.recv(1)
-    except (ssl.SSLWantReadError, BlockingIOError):
-        return False
-    except OSError:
-        return True
-    return True  # its end, or an answer without a request
 
 
 class Session:
@@ -173,12 +46,12 @@ class Session:
         self._closed = False
         self._relogins: deque[float] = deque()
         self._refused: VsphereAiError | None = None
-        self._watch_logins = watch_logins.get()
+        self._watch_logins, self._may_change = watch_logins.get(), may_change.get()
         self._active = time.monotonic()
         self.trust = context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
         self._require(minimum)
-        self.stub = _Stub(endpoint, self.version, context, limits)
+        self.stub = Stub(endpoint, self.version, context, limits)
         self.content: ServiceContent = self.reading(
             lambda: self.invoke(vim.ServiceInstance("ServiceInstance"), "RetrieveServiceContent"), patient=False
         )
@@ -236,7 +109,7 @@ class Session:
             raise
         except VsphereAiError:
             raise
-        except _NotSent as error:
+        except NotSent as error:
             cause = error.__cause__ or error
             if distrusted(cause):
                 raise tls.refusal(self.endpoint, cause) from cause
@@ -279,6 +152,7 @@ class Session:
         """
         trial = Trial(self.outage, self.limits)
         while True:
+            self._may_change()
             try:
                 return self._answered(change)
             except Lost as lost:

@@ -15,7 +15,8 @@ from vsphere_ai.connect.page_text import Span, objects_of, without
 from vsphere_ai.connect.vmomi import Collector, SoapAdapter, VimPage, VimType, vmodl
 from vsphere_ai.model.facts import UNTYPED
 
-PAGES = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx")
+NEXT = "ContinueRetrievePropertiesEx"
+PAGES = ("RetrievePropertiesEx", NEXT)
 """Methods that answer with objects and their properties, each of which can be left out."""
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
-from vsphere_ai.connect.cursor import Cursor
+from vsphere_ai.connect.live_reads import LiveReads
 from vsphere_ai.connect.outage import Limits
-from vsphere_ai.connect.privilege_answers import METHOD, Held
-from vsphere_ai.connect.session import Session, part
+from vsphere_ai.connect.privilege_answers import METHOD, Held, held_of
+from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.shared_reads import SharedReads
+from vsphere_ai.connect.stub import part
 from vsphere_ai.connect.task_monitor import Progress, TaskMonitor
 from vsphere_ai.connect.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
@@ -40,6 +42,7 @@ class VCenter:
     def __init__(self, session: Session) -> None:
         self._session, self._watcher = session, TaskWatcher(session)
         self._shared = SharedReads(lambda refs, paths: reading.read_objects(session, refs, paths))
+        self._live: LiveReads | None = None
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
         self._known = planned_refs.Known(session)
@@ -134,16 +137,20 @@ class VCenter:
         found = getattr(self._session.content, name, None)
         return plain.to_ref(found) if isinstance(found, VmomiSupport.ManagedObject) else None
 
+    def live(self) -> LiveReads:
+        """Keep what is read from now on for as long as it holds; return what says whether it does."""
+        self._live = self._live or LiveReads(self._session)
+        return self._live
+
     def read(self, paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of every object of the given types (and of types derived from them), by reference."""
-        return reading.read_all(self._session, paths)
-
-    def cursor(self, everywhere: reading.Paths, refs: Sequence[str], closely: reading.Paths) -> Cursor:
-        """Return a cursor on paths of all objects, and on more of those that are named."""
-        return Cursor(self._session, everywhere, refs, closely)
+        return self._live.all(paths) if self._live else reading.read_all(self._session, paths)
 
     def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of the named objects only. Objects that are gone are left out."""
+        live = self._live
+        if live:
+            return self._known.read(refs, lambda real: live.objects(real, paths))
         if len(refs) == 1:
             return self._known.read(refs, lambda real: self._shared.read(real[0], paths))
         return self._known.read(refs, lambda real: reading.read_objects(self._session, real, paths))
@@ -194,7 +201,7 @@ class VCenter:
             )
             return answers
 
-        held = (each if isinstance(each, Held) else _held(each) for each in session.reading(ask) or ())
+        held = (each if isinstance(each, Held) else held_of(each) for each in session.reading(ask) or ())
         return {asked.get(each.ref, each.ref): each.lacking for each in held if each.lacking}
 
     def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
@@ -202,13 +209,15 @@ class VCenter:
 
         A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once.
         """
-        target, values = self._prepare(self._known.real(ref), method, args or {})
+        real, live = self._known.real(ref), self._live
+        target, values = self._prepare(real, method, args or {})
 
         def send() -> Plain:
             return plain.to_plain(self._session.invoke(target, method, *values))
 
         if method.lower().startswith(_READS):
-            return self._session.reading(send)
+            ask = partial(self._session.reading, send)
+            return live.answer(real, method, args or {}, ask) if live else ask()
         return self._session.changing(send, f"{method} on {ref}")
 
     def run_task(
@@ -256,9 +265,3 @@ class VCenter:
             return None
         plain.require_version(param.version, self._session.version, where)
         return plain.to_vim(value, param.type, self._session.version, where)
-
-
-def _held(answer: EntityPrivileges) -> Held:
-    """Return what pyVmomi has read of the privileges on an object."""
-    lacking = (p.privId for p in answer.privAvailability or () if not p.isGranted)
-    return Held(plain.to_ref(answer.entity), tuple(lacking))

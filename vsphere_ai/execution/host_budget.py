@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Protocol
+
+FORGET = 10.0
+"""Seconds after which a host that was refused, and not asked for again, waits no more: runs ask every second."""
 
 
 class HostBudget(Protocol):
@@ -27,21 +32,45 @@ class HostBudget(Protocol):
 
 
 class LocalBudget:
-    """Budget of the runs of one process, usable from several threads."""
+    """Budget of the runs of one process, usable from several threads.
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
+    Hosts that have to wait go in the order in which they were first asked for: no run waits until another one has done
+    all of its hosts.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock, self._lock = most, clock, threading.Lock()
         self._out: dict[str, set[str]] = defaultdict(set)
         self._idle: set[str] = set()
+        self._waiting: dict[tuple[str, str], float] = {}  # in their order, when each was asked for last
 
     def take(self, run: str, host: str, *, force: bool = False) -> bool:
         """Count a host as out of service; return whether it may go."""
         with self._lock:
-            known = host in self._out[run]
-            if not (known or force) and sum(map(len, self._out.values())) >= self._most:
+            if not (force or host in self._out[run] or self._is_next((run, host))):
+                self._waiting[run, host] = self._clock()
                 return False
+            self._waiting.pop((run, host), None)
             self._out[run].add(host)
+            self._idle.discard(run)  # it brings this host back
             return True
+
+    def _is_next(self, asked: tuple[str, str]) -> bool:
+        """Return whether there is room for a host beside those that wait for longer."""
+        free = self._most - sum(map(len, self._out.values()))
+        if free <= 0:
+            return False
+        now = self._clock()
+        for other, at in [*self._waiting.items()]:
+            if other == asked:
+                break
+            if now - at > FORGET:
+                del self._waiting[other]
+                continue
+            free -= 1
+            if not free:
+                return False
+        return True
 
     def give(self, run: str, host: str) -> None:
         """Count a host no more."""

@@ -17,6 +17,7 @@ class RunBudget:
     def __init__(self, budget: HostBudget, run: str) -> None:
         self._budget, self._run = budget, run
         self._taken: set[str] = set()
+        self._kept: set[str] = set()  # taken for steps that have not begun: their clusters are being read
 
     def begin(self, record: Record) -> None:
         """Count the hosts that an earlier attempt has left out of service."""
@@ -32,6 +33,7 @@ class RunBudget:
         if not self._budget.take(self._run, host.ref):
             return False
         self._taken.add(host.ref)
+        self._kept.add(host.ref)
         return True
 
     def give(self, step: str, state: RunState) -> None:
@@ -40,11 +42,14 @@ class RunBudget:
         if host is not None and host not in state.in_maintenance():
             self._give(host.ref)
 
-    def settle(self, record: Record, state: RunState) -> None:
-        """Count no more what is in service again; without a budget there is nothing to do."""
+    def settle(self, record: Record, state: RunState, ended: str = "") -> None:
+        """Count no more what is in service again, after a step has ended; without a host there is nothing to do."""
+        host = state.rollout.entries.get(ended)
+        if host is not None:  # from now on it counts for as long as it is out of service
+            self._kept.discard(host.ref)
         if not self._taken:
             return
-        still = {*_out(record), *(host.ref for host in (*state.in_maintenance(), *state.down()))}
+        still = {*_out(record), *self._kept, *(host.ref for host in (*state.in_maintenance(), *state.down()))}
         for ref in sorted(self._taken - still):
             self._give(ref)
 
@@ -58,11 +63,13 @@ class RunBudget:
 
     def end(self, record: Record, state: RunState) -> None:
         """Note that the run has ended: hosts that are still out of service stay so."""
+        self._kept.clear()
         self.settle(record, state)
         self._budget.idle(self._run, idle=True)
 
     def _give(self, ref: str) -> None:
         self._taken.discard(ref)
+        self._kept.discard(ref)
         self._budget.give(self._run, ref)
 
 

@@ -117,9 +117,9 @@ class Runner:
             return True
         if self._availability.allows(name, ended=None if self._running else len(self._state.outcomes)):
             return False
-        if self._budget is not None:
-            self._budget.give(name, self._state)
         reason = self._availability.reason(name)
+        if self._budget is not None and reason:  # it is kept while the cluster is read for the first time
+            self._budget.give(name, self._state)
         if reason and reason != self._reported.get(name):
             self._reported[name] = reason
             text = f"{self._state.steps[name].step.target.name} has to wait: {reason}"
@@ -220,7 +220,7 @@ class Runner:
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds, rule))
         self._sorter.done(outcome.planned.id)
         if self._budget is not None:
-            self._budget.settle(self._record, self._state)
+            self._budget.settle(self._record, self._state, outcome.planned.id)
 
     def _report_stop(self) -> None:
         if self._unreported:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
+from vsphere_ai.language.opened_files import keep
 from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
 from vsphere_ai.model.suggestion import did_you_mean
 
@@ -159,7 +160,7 @@ def text_of(path: Path) -> str:
         raise InputError(
             [Diagnostic(Mark(name), f"the file cannot be read: {reason}", f"see: ls -ld {name}")]
         ) from None
-    return decode(content, name)
+    return keep(path, decode(content, name))
 
 
 def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:

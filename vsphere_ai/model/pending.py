@@ -9,6 +9,20 @@ from typing import Protocol
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, PendingKind, Reboot, StartSsh, Step
 
+PENDING = {
+    "maintenance": "is in maintenance mode because of this run",
+    "ssh": "has SSH running because of this run",
+    "ssh-on": "had SSH running before this run rebooted it",
+    "service": "has a service stopped by this run while its settings change",
+    "off": "was powered off by this run",
+    "moved": "was moved to another host by this run",
+    "reboot": "was ordered to reboot and not seen back",
+    "restart": "has been changed by this run in a way that counts from its next restart on",
+    "gate": "was taken out of service by this run and not seen healthy since",
+    "lock": "is the lock of this run in vCenter",
+}
+"""Kind of a pending action -> what follows the name of its target in a sentence."""
+
 
 @dataclass(frozen=True)
 class Pending:

@@ -9,6 +9,7 @@ COMMANDS: Mapping[str, tuple[str, Collection[str]]] = {
     "check": ("check", ("vcenter", "findings")),
     "trace": ("rdma trace", ("vcenter", "traces", "pairs", "playbook")),
     "capacity": ("capacity", ("vcenter", "hosts")),
+    "fleet": ("fleet plan", ("fleet_version", "shards", "totals")),
 }
 """Name of a document -> the command that prints it, and the keys by which it is known."""
 

@@ -230,11 +230,8 @@ def plan_document(plan: Plan, expected: Estimate | None = None, world: World | N
 
 
 def digest(plan: Plan, said: Mapping[str, JsonValue] | None = None) -> str:
-    """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it.
-
-    `said` is what `plan_document` returns of the plan, where that is known.
-    """
-    document = said or plan_document(plan)
+    """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it."""
+    document = said or plan_document(plan)  # where it is known already
     # what the server could speak besides is no part of what the plan does
     server = {k: v for k, v in plain(plan.about).items() if k != "offered_api"}
     kept = {name: document[name] for name in ("items", "problems", "steps")}
@@ -245,10 +242,7 @@ def digest(plan: Plan, said: Mapping[str, JsonValue] | None = None) -> str:
 def saved_plan(
     said: Mapping[str, JsonValue], digest: str, playbook: Playbook, scope: Mapping[str, str]
 ) -> dict[str, JsonValue]:
-    """Return the content of a plan file, of what `plan_document` returns of the plan, and its digest.
-
-    `scope` is what narrowed it: vCenter name and limit.
-    """
+    """Return the content of a plan file, of a plan as JSON. `scope` is what narrowed it: vCenter name and limit."""
     own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest}
     if playbook.variables:
         own["variables"] = plain(playbook.variables)
@@ -324,9 +318,9 @@ def _type(step: Step) -> dict[str, str]:
 
 def plain(value: Any) -> Any:
     """Turn dataclasses, models, tuples and mappings into JSON values."""
-    kind = type(value)
-    if kind in _PLAIN:
+    if value is None or isinstance(value, (str, int, float)):
         return value
+    kind = type(value)
     if kind is Target:
         return {"kind": value.kind, "name": value.name, "ref": value.ref}
     if isinstance(value, BaseModel):
@@ -339,9 +333,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list | set | frozenset):
         return [plain(v) for v in value]
     return value
-
-
-_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 @cache

@@ -18,6 +18,7 @@ from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.reading.selecting import with_answers
 from vsphere_ai.runs import ssh_markers
 
@@ -102,6 +103,8 @@ class Request:
     progress: Callable[[str], None] | None = None
     outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More paths that are read of every object of a type."""
+    remembered: ProbeMemory = field(default_factory=ProbeMemory)
+    """What hosts have answered to probes before."""
 
 
 def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
@@ -198,9 +201,13 @@ def ask_hosts(
     probed = [estate[ref] for ref in sorted(hosts) if ref in estate.objects]
     if shells is None or not (probed and request.probes):
         return estate
-    if request.progress:
-        request.progress(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
-    answers = prober_of(vcenter, shells, request).probe_all(probed, request.probes, request.parallel)
+    answers = request.remembered.known(probed, request.probes, estate)
+    if left := [host for host in probed if host.ref not in answers]:
+        if request.progress:
+            request.progress(f"{vcenter.name}: asking {len(left)} hosts over SSH")
+        found = prober_of(vcenter, shells, request).probe_all(left, request.probes, request.parallel)
+        request.remembered.keep(left, request.probes, estate, found)
+        answers |= found
     return estate.with_objects(replace(estate[r], probes=a) for r, a in answers.items())
 
 

@@ -15,6 +15,8 @@ from vsphere_ai.planning.document import PlanDocument, plain
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
 from vsphere_ai.report.pages.check_page import check_report
+from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
+from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
 from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.printed_documents import Capacity, Check, Trace
@@ -31,6 +33,7 @@ DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
     "check": (Check, check_report),
     "trace": (Trace, trace_report),
     "capacity": (Capacity, capacity_report),
+    "fleet": (FleetPlanned, fleet_plan_report),
 }
 """Name of what a command printed -> its shape, and its report."""
 

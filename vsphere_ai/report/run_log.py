@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from vsphere_ai.model.name_ranges import fold
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.expected_time import StepTimes, seconds_left
 from vsphere_ai.planning.outcome import Event
-from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.report.folding import FEW, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
@@ -32,6 +32,14 @@ RAGGED = 8
 LINES = 200
 """Lines that a run of many targets should take, about."""
 _BAD = ("failed", "unknown")
+
+
+class Steps(Protocol):
+    """A plan, or as much of it as a log needs."""
+
+    @property
+    def steps(self) -> Sequence[PlannedStep]:
+        """Its steps."""
 
 
 @dataclass
@@ -64,7 +72,7 @@ class _Held:
 class RunLog:
     """Folds the events of one run; `now` are seconds of any clock that does not go back."""
 
-    def __init__(self, plan: Plan, times: StepTimes, *, heartbeat: bool = True) -> None:
+    def __init__(self, plan: Steps, times: StepTimes, *, heartbeat: bool = True) -> None:
         self._total, self._times, self._heartbeat = len(plan.steps), times, heartbeat
         self._known = frozenset(p.step.target.name for p in plan.steps)
         found = list(units(plan.steps))

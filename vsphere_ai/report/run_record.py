@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from vsphere_ai.model.name_ranges import quoted
+from vsphere_ai.model.pending import PENDING
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.text import counted, duration, safe, shown
 from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.history import Seen
     from vsphere_ai.runs.journal import Journal
 
-PENDING = {
-    "maintenance": "is in maintenance mode because of this run",
-    "ssh": "has SSH running because of this run",
-    "ssh-on": "had SSH running before this run rebooted it",
-    "service": "has a service stopped by this run while its settings change",
-    "off": "was powered off by this run",
-    "moved": "was moved to another host by this run",
-    "reboot": "was ordered to reboot and not seen back",
-    "restart": "has been changed by this run in a way that counts from its next restart on",
-    "gate": "was taken out of service by this run and not seen healthy since",
-    "lock": "is the lock of this run in vCenter",
-}
 KINDS: Mapping[str, TargetKind] = {"HostSystem": "host", "Datacenter": "datacenter"}
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 

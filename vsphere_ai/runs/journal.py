@@ -222,7 +222,7 @@ class Journal:
 
 def runs_dir() -> Path:
     """Return the folder of journals, made 0700; `Storage` when it is not ours alone."""
-    return own_folder("runs")
+    return own_folder(replica.folder)
 
 
 def new_name() -> str:
@@ -337,7 +337,7 @@ def is_alive(journal: Journal) -> bool:
 
 def files() -> list[Path]:
     """Return the files of all journals, the oldest first."""
-    if not (state_dir() / "runs").exists():
+    if not (state_dir() / replica.folder).exists():
         return []
     return sorted(runs_dir().glob("*.db"))
 

@@ -21,6 +21,8 @@ from vsphere_ai.security.state_dir import flush
 Value = str | int | None
 Change = tuple[str, Sequence[Sequence[Value]]]
 """The name of a statement, and the rows it was carried out with."""
+folder = "runs"
+"""Folder of journals in the state folder; a worker of a fleet has one of its own, beside the replicas of others."""
 _NAMES = {sql: name for name, sql in STATEMENTS.items()}
 
 

@@ -78,6 +78,8 @@ def facts(state: FarmState) -> tuple[tuple[str, str], ...]:
     if found is not None:
         took = f"{duration(now - found.taken)} ago, took {found.seconds:.1f} s"
         rows.append(("last reading", f"{clock(found.taken)} UTC, {took}"))
+        if found.whole:
+            rows.append(("read in full", f"{clock(found.whole)} UTC, and since then what has changed"))
         rows.append(("read over SSH", "the GPUs of hosts" if found.asked_hosts else "nothing"))
     if state.ended:
         rows.append(("next reading", "none: the login was refused, and accounts lock"))

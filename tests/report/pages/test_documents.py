@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import large_reports
+from support import large_fleets, large_reports
 from support.large_reports import HOSTILE, WORLD
 from support.seeds import by_level
 
@@ -31,7 +31,7 @@ from vsphere_ai.report.pages.sarif import MOST as MOST_RESULTS
 from vsphere_ai.report.pages.sarif import MOST_BYTES
 from vsphere_ai.report.report_in import DOCUMENTS, FORMS, report_in, report_of, too_heavy
 
-DOCUMENTS_OF = {name: getattr(large_reports, name) for name in DOCUMENTS}
+DOCUMENTS_OF = {name: large_fleets.plan if name == "fleet" else getattr(large_reports, name) for name in DOCUMENTS}
 
 
 class Text(HTMLParser):

@@ -12,6 +12,9 @@ from tools.docgen.schemas.documents import (
     capacity_schema,
     check_schema,
     doctor_schema,
+    fleet_apply_schema,
+    fleet_plan_schema,
+    fleet_status_schema,
     job_schema,
     plan_schema,
     profile_schema,
@@ -36,6 +39,9 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "trace": trace_schema,
     "doctor": doctor_schema,
     "run": run_schema,
+    "fleet-plan": fleet_plan_schema,
+    "fleet-apply": fleet_apply_schema,
+    "fleet-status": fleet_status_schema,
 }
 
 

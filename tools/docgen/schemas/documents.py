@@ -12,6 +12,7 @@ from vsphere_ai.health.profile import Profile
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Check
 from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, SavedPlan
+from vsphere_ai.report.pages.fleet_shapes import FleetApplied, FleetPlanned, FleetStatuses
 from vsphere_ai.report.pages.printed_documents import Capacity, Trace
 from vsphere_ai.training.job import TrainingJob
 
@@ -102,6 +103,21 @@ def capacity_schema() -> Schema:
 def trace_schema() -> Schema:
     """Return the schema of what `rdma trace --format json` prints."""
     return _of_typed("rdma trace", Trace)
+
+
+def fleet_plan_schema() -> Schema:
+    """Return the schema of a fleet plan: of `fleet plan --format json`, and of a saved one."""
+    return _of_typed("fleet plan", FleetPlanned)
+
+
+def fleet_apply_schema() -> Schema:
+    """Return the schema of what `fleet apply --format json` and `fleet resume --format json` print."""
+    return _of_typed("fleet apply", FleetApplied)
+
+
+def fleet_status_schema() -> Schema:
+    """Return the schema of what `fleet status --format json` prints."""
+    return _of_typed("fleet status", FleetStatuses)
 
 
 def _of_typed(command: str, of: type) -> Schema:

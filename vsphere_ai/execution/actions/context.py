@@ -75,6 +75,8 @@ class Context:
     """Gives back to programs with addresses of their own what a ledger holds and a later one does not."""
     measure: Callable[[Say], None] = lambda _say: None
     """Runs the benchmark that a step waits for."""
+    leave: Callable[[Target], None] = lambda _host: None
+    """Closes the connection to a host's shell, if there is one."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

@@ -293,11 +293,9 @@ def _object_update(call: Call, known: dict[str, Any], mo: ManagedObject, paths: 
 
 
 def select_existing(store: Store, spec: Any) -> list[ManagedObject]:
-    """Return what a filter selects, nothing when its starting object is gone."""
-    try:
-        return select(store, spec)
-    except vmodl.fault.ManagedObjectNotFound:
-        return []
+    """Return what a filter selects; nothing of those of its starting objects that are gone."""
+    left = [each for each in spec.objectSet if each.obj._moId in store.objects]
+    return select(store, Collector.FilterSpec(propSet=spec.propSet, objectSet=left)) if left else []
 
 
 def fingerprint(value: Any) -> Any:

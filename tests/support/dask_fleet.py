@@ -1,0 +1,166 @@
+"""A real Dask scheduler and workers of a fleet as processes, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+PYTHON = sys.executable
+QUICK = {
+    "VSPHERE_AI_FLEET_LEASE": "1.6",
+    "VSPHERE_AI_FLEET_MARGIN": "0.3",
+    "VSPHERE_AI_FLEET_PATIENCE": "3",
+    "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+    "DASK_DISTRIBUTED__COMM__RETRY__COUNT": "0",
+}
+
+
+class Process:
+    """A process whose output is read as it comes."""
+
+    def __init__(self, *arguments, env=None):
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [PYTHON, "-m", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **QUICK, "PYTHONUNBUFFERED": "1", **(env or {})},
+        )
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self.process.stdout, selectors.EVENT_READ)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def read(self, seconds=0.0):
+        if self._ready.select(seconds):
+            self.seen += (self.process.stdout.read() or b"").decode(errors="replace")
+        return self.seen
+
+    def until(self, pattern, seconds=30.0):
+        """Wait until the output has a match, and return it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = re.search(pattern, self.read(0.05))
+            if found:
+                return found
+            if self.process.poll() is not None:
+                self.read()
+                found = re.search(pattern, self.seen)
+                if found:
+                    return found
+                break
+        raise AssertionError(f"no {pattern!r} in:\n{self.seen}")
+
+    def ended(self, seconds=40.0):
+        """Wait for its end, and return the exit code."""
+        end = time.monotonic() + seconds
+        while self.process.poll() is None:
+            self.read(0.05)
+            if time.monotonic() > end:
+                raise AssertionError(f"it does not end:\n{self.seen}")
+        self.read()
+        return self.process.returncode
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.send_signal(signal.SIGCONT)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Cluster:
+    """A scheduler, and workers with state folders of their own: each is a machine of its own."""
+
+    def __init__(self, folder, tls=None):
+        self.folder, self.tls, self.processes, self.workers = folder, tls, [], 0
+        self.start_scheduler()
+
+    def start_scheduler(self, port=0):
+        files = []
+        if self.tls:
+            names = ("--tls-ca-file", "--tls-cert", "--tls-key")
+            files = [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)]
+        scheme = "tls" if self.tls else "tcp"
+        given = ("distributed.cli.dask_scheduler", "--no-dashboard", "--host", f"{scheme}://127.0.0.1:{port}", *files)
+        self.scheduler = self.start(*given)
+        self.address = self.scheduler.until(r"Scheduler at:\s+(\S+)")[1]
+
+    def start(self, *arguments, env=None):
+        made = Process(*arguments, env=env)
+        self.processes.append(made)
+        return made
+
+    @property
+    def tls_options(self):
+        names = ("--tls-ca", "--tls-cert", "--tls-key")
+        return [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)] if self.tls else []
+
+    def worker(self, inventory, *more, env=None):
+        """Start a worker, and wait until it serves."""
+        self.workers += 1
+        state = self.folder / f"site-{self.workers}"
+        state.mkdir(mode=0o700)
+        own = {"VSPHERE_AI_STATE_DIR": str(state), **(env or {})}
+        given = ("vsphere_ai", "fleet", "worker", self.address, "-i", inventory, *self.tls_options, *more)
+        made = self.start(*given, env=own)
+        made.state = state
+        return made
+
+    def command(self, *arguments, env=None):
+        """Start a command of the coordinator."""
+        return self.start("vsphere_ai", "fleet", *arguments, *self.place, env=env)
+
+    @property
+    def place(self):
+        return ["--executor", f"dask:{self.address}", *self.tls_options]
+
+    def close(self):
+        for each in reversed(self.processes):
+            each.kill()
+
+
+SCENARIO = """
+name: {0}
+timing: {{boot_seconds: 0.3, task_seconds: {1}, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
+vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
+"""
+SITES = ("berlin", "munich")
+PLAY = "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in SITES)
+
+
+def inventory(cli, site, lab):
+    """An inventory with one vCenter, as it lies at its site."""
+    text = f"""vcenters:
+  {site}:
+    address: 127.0.0.1
+    port: {lab.port}
+    username: administrator@vsphere.local
+    password: "file:{lab.directory / "password"}"
+    tls: {{ca_file: "{lab.directory / "ca.pem"}"}}
+"""
+    return cli.file(text, f"{site}.yml")
+
+
+def effects(lab):
+    """How often each VM was upgraded, by the lab's ledger."""
+    return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
+
+
+def once(site):
+    return {f"{site}-{n:02}": 1 for n in range(1, 5)}

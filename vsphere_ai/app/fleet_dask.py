@@ -1,0 +1,203 @@
+"""Fleet over Dask: the workers that its scheduler knows, and planning and comparing on them.
+
+Dask only chooses the place. What is sent to it is a request as JSON text, for `fleet_task.carry_out`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue, TypeAdapter
+
+from vsphere_ai import __version__
+from vsphere_ai.app.events import Emit, Event
+from vsphere_ai.app.fleet_address import Address, TlsFiles, needed, security
+from vsphere_ai.app.fleet_bundle import bundle_values, pack
+from vsphere_ai.app.fleet_lease import Terms
+from vsphere_ai.app.fleet_plan import FleetPlanRequest, Found, PlannedShard
+from vsphere_ai.app.fleet_planner import estate_values
+from vsphere_ai.app.fleet_task import carry_out
+from vsphere_ai.app.fleet_wire import error_of, event_of
+from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
+from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.planning.document import open_saved
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+    from distributed.security import Security
+
+    from vsphere_ai.app.fleet_run import FleetOptions
+
+RESOURCE = "vcenter:"
+"""Prefix of the Dask resource that a worker has for each of its vCenters."""
+IDENTITY = "vsphere_ai"
+"""Key of what a worker says of itself."""
+CONNECT = 10.0
+LOOK = 0.5
+"""Seconds."""
+_MARK: TypeAdapter[Mark] = TypeAdapter(Mark)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A worker of a fleet, as the scheduler knows it."""
+
+    address: str
+    name: str
+    version: str
+    vcenters: tuple[str, ...]
+
+
+class DaskFleet:
+    """A scheduler and its workers; see `connected`."""
+
+    def __init__(self, client: Client, address: Address, settings: Security | None, terms: Terms) -> None:
+        self.client, self.address, self.settings, self.terms = client, address, settings, terms
+
+    @property
+    def lost(self) -> bool:
+        """Whether the scheduler is gone."""
+        return str(self.client.status) != "running"
+
+    def offers(self) -> tuple[Offer, ...]:
+        """Return the workers that were started by `fleet worker`; none where the scheduler does not answer."""
+        try:
+            workers = self.client.scheduler_info()["workers"]
+        except (OSError, RuntimeError, TimeoutError):
+            return ()
+        said = ((address, each.get(IDENTITY)) for address, each in workers.items())
+        return tuple(
+            Offer(str(address), str(own["name"]), str(own["version"]), tuple(own["vcenters"]))
+            for address, own in said
+            if isinstance(own, Mapping)
+        )
+
+    def chosen(self, request: FleetPlanRequest) -> tuple[str, ...]:
+        """Return the vCenters that are named, else all that workers offer; an error where one has no fitting worker."""
+        if request.estate.inventory is not None:
+            text = f"-i {request.estate.inventory} is for --executor local: each worker has its own inventory"
+            raise UsageError(text, "leave it out; --vcenter chooses vCenters", rule="usage.executor")
+        offers = self.offers()
+        names = tuple(dict.fromkeys(request.vcenters)) or tuple(sorted({n for o in offers for n in o.vcenters}))
+        self.require_workers(names, offers)
+        return names
+
+    def require_workers(self, names: Sequence[str], offers: Sequence[Offer] | None = None) -> None:
+        """`Unreachable` where a vCenter has no worker, `Refused` where one is of another version."""
+        offers = self.offers() if offers is None else offers
+        offered = {name for o in offers for name in o.vcenters}
+        missing = [n for n in names if n not in offered]
+        start = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY"
+        if missing or not names:
+            what = f"for vCenter {', '.join(missing)}" if missing else "of a fleet"
+            near = suggest(missing[0], offered, "workers offer") if missing and offered else start
+            raise Unreachable(f"the scheduler at {self.address} has no worker {what}", near, rule="fleet.no-worker")
+        others = [o for o in offers if o.version != __version__ and set(o.vcenters) & set(names)]
+        if others:
+            of = ", ".join(f"{o.name}: {o.version}" for o in others)
+            text = f"workers are of another version than this one, {__version__}: {of}"
+            raise Refused(text, "install the same version everywhere", rule="fleet.version")
+
+    def submit(self, name: str, request: Mapping[str, JsonValue], on: Sequence[str] = ()) -> Future:
+        """Hand a request to a worker of a vCenter; `on`: the addresses of those that may take it."""
+        return self.client.submit(
+            carry_out,
+            json.dumps({**request, "version": __version__}),
+            key=f"{request['op']}-{name}-{secrets.token_hex(8)}",
+            resources={f"{RESOURCE}{name}": 1},
+            workers=list(on) or None,
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+
+    def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
+        """Plan one vCenter on a worker of it."""
+        bundle = bundle_values(pack(request.playbook, request.estate.vars_files))
+        estate = estate_values(request.estate)
+        found = self._asked(name, {"op": "plan", "vcenter": name, "bundle": bundle, "estate": estate}, emit)
+        plays = {_MARK.validate_python(mark): _input_error(why) for mark, why in _pairs(found["plays"])}
+        document = found["document"]
+        if not isinstance(document, dict):
+            return None, plays
+        return PlannedShard(name, document, open_saved(json.dumps(document), name)), plays
+
+    def compare(self, shard: PlannedShard, options: FleetOptions, emit: Emit) -> None:
+        """Lock, plan again and compare one vCenter on a worker of it."""
+        self.require_workers([shard.vcenter])
+        request: dict[str, JsonValue] = {"op": "compare", "vcenter": shard.vcenter, "document": dict(shard.document)}
+        request |= {"estate": estate_values(options.estate), "lock": options.lock}
+        self._asked(shard.vcenter, request, emit)
+
+    def _asked(self, name: str, request: Mapping[str, JsonValue], emit: Emit) -> Mapping[str, JsonValue]:
+        future = self.submit(name, request)
+        try:
+            found = self._awaited(future, name)
+        finally:
+            future.cancel()
+        said = found.get("said")
+        for each in said if isinstance(said, list) else ():
+            event: Event = event_of(each)  # type: ignore[assignment]
+            emit(event)
+        if "error" in found:
+            raise error_of(found["error"])
+        return found
+
+    def _awaited(self, future: Future, name: str) -> Mapping[str, JsonValue]:
+        seen = time.monotonic()
+        while not future.done():
+            time.sleep(LOOK / 5)
+            now = time.monotonic()
+            if self.lost:
+                text = f"the scheduler at {self.address} was lost"
+                raise Unreachable(text, "start it, and this again: nothing was changed", rule="fleet.scheduler")
+            if now - seen > LOOK and any(name in o.vcenters for o in self.offers()):
+                seen = now
+            if now - seen > self.terms.patience:
+                text = f"the last worker for vCenter {name} was lost {self.terms.patience:g} s ago"
+                raise Unreachable(text, "start one; nothing was changed", rule="fleet.no-worker")
+        return answer_of(future)
+
+
+def answer_of(future: Future) -> Mapping[str, JsonValue]:
+    """Return what a task answered; an error of Dask itself as one of ours."""
+    if future.status == "finished":
+        found = json.loads(future.result())
+        return found if isinstance(found, dict) else {}
+    why = str(future.exception()) if future.status == "error" else future.status
+    raise Unreachable(f"Dask has not carried a task out: {why}", "look at the workers' output", rule="fleet.dask")
+
+
+def _pairs(values: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    for each in values if isinstance(values, list) else ():
+        if isinstance(each, list):
+            yield each[0], each[1]
+
+
+def _input_error(values: JsonValue) -> InputError | None:
+    error = error_of(values) if values is not None else None
+    return error if isinstance(error, InputError) else None
+
+
+@contextmanager
+def connected(address: Address, files: TlsFiles, terms: Terms) -> Iterator[DaskFleet]:
+    """Connect to a scheduler; `Unreachable` where it does not answer."""
+    settings = security(address, files)
+    with needed():
+        from distributed import Client
+    try:
+        client = Client(str(address), security=settings, set_as_default=False, timeout=CONNECT, name="vsphere-ai")
+    except OSError as error:
+        text = f"the scheduler at {address} does not answer: {error}"
+        remedy = "start it: dask scheduler --no-dashboard; with TLS, check both sides' certificates"
+        raise Unreachable(text, remedy, rule="fleet.scheduler") from error
+    try:
+        yield DaskFleet(client, address, settings, terms)
+    finally:
+        client.close(timeout=2)

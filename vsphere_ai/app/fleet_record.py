@@ -1,0 +1,70 @@
+"""Record of a shard's leases on the coordinator's disk: its epoch, and the vCenter sessions of those who held one."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from vsphere_ai.errors import Storage
+from vsphere_ai.security.state_dir import flush, own_folder, state_dir
+
+FOLDER = "leases"
+
+
+@dataclass
+class LeaseRecord:
+    """What outlives the coordinator. `held`: a lease was granted and not given back; `lease` its time in seconds.
+
+    `sessions` are keys of login sessions in vCenter, each with the epoch it was made in.
+    """
+
+    run: str
+    epoch: int = 0
+    held: bool = False
+    lease: float = 0.0
+    sessions: tuple[tuple[int, str], ...] = ()
+
+    def before(self, epoch: int) -> tuple[str, ...]:
+        """Return the sessions of earlier epochs."""
+        return tuple(key for made, key in self.sessions if made < epoch)
+
+    def write(self) -> None:
+        """Write it; it is on the disk then. Raises `Storage`."""
+        path = own_folder(FOLDER) / f"{self.run}.json"
+        draft = path.with_suffix(".new")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(self), file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+            flush(path.parent)
+        except OSError as error:
+            raise Storage(f"{path}: {error.strerror}", "make room, or look at who owns the folder") from error
+
+
+def is_kept(run: str) -> bool:
+    """Return whether a lease of a run was ever granted."""
+    return _path(run).exists()
+
+
+def read(run: str) -> LeaseRecord:
+    """Return the record of a run; an empty one where there is none. Raises `Storage`."""
+    path = _path(run)
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        sessions = tuple((int(epoch), str(key)) for epoch, key in values.pop("sessions"))
+        return LeaseRecord(**{**values, "run": run, "sessions": sessions})
+    except FileNotFoundError:
+        return LeaseRecord(run)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        text = f"{path} cannot be read: {error}"
+        remedy = "end the sessions of the fleet's account in vCenter by hand, then remove this file"
+        raise Storage(text, remedy, rule="fleet.record") from error
+
+
+def _path(run: str) -> Path:
+    return state_dir() / FOLDER / f"{run}.json"

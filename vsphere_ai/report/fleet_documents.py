@@ -1,0 +1,56 @@
+"""Reports of a fleet run: its own page, and with a folder also one of each of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from vsphere_ai.planning.document import plain
+from vsphere_ai.report.pages.fleet_page import fleet_report
+from vsphere_ai.report.report_in import report_in
+from vsphere_ai.report.run_record import run_document
+
+if TYPE_CHECKING:
+    from vsphere_ai.report.fleet_text import Outcome
+    from vsphere_ai.runs.journal import Journal
+
+INDEX = "index.html"
+
+
+class Fleet(Protocol):
+    """Record of a fleet run."""
+
+    @property
+    def fleet(self) -> str:
+        """Its name."""
+
+    @property
+    def started(self) -> str:
+        """When it was begun."""
+
+    @property
+    def playbook(self) -> str:
+        """The file of its playbook."""
+
+    @property
+    def budget(self) -> int | None:
+        """Hosts that may be out of service at once."""
+
+    @property
+    def halt_on_failure(self) -> bool:
+        """Whether a vCenter that fails stops the others."""
+
+
+def fleet_pages(
+    fleet: Fleet, outcomes: Sequence[Outcome], records: Mapping[str, Journal], form: str, *, folder: bool
+) -> dict[str, str]:
+    """Return the files of a report by their names: `INDEX`, and with `folder` those of the runs that it leads to."""
+    own = ("fleet", "started", "playbook", "budget", "halt_on_failure")
+    document = {**{key: getattr(fleet, key) for key in own}, "shards": plain(list(outcomes))}
+    runs = {name: plain(run_document(record)) for name, record in records.items()}
+    links = {record.id: f"{record.id}.html" for record in records.values()} if folder else {}
+    report = fleet_report(document, runs, links)
+    written: str = getattr(import_module(f"vsphere_ai.report.pages.{form}"), form)(report)
+    pages = {f"{record.id}.html": report_in(record, "html") for record in records.values()} if folder else {}
+    return {name: f"{text}\n" for name, text in {INDEX: written, **pages}.items()}
