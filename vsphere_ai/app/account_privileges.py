@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 RULE = "account.privileges"
 ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
 
+LASTS = 10.0
+"""Seconds for which an answer holds: a plan that nobody had to confirm is carried out within them."""
+MOST_ASKED = 1000
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
@@ -59,10 +63,20 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
 
     if not plan.steps:
         return []
-    needs = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
-    root, reason = str(session.vcenter.service("rootFolder")), "ends the sessions of a worker that was lost"
-    needs += [Need("the root folder", root, privilege, reason) for privilege in session.options.root_privileges]
-    try:
-        return sorted(lacking(needs, session.vcenter.missing_privileges))
-    except StepFailed:
-        return []
+    needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
+    at, known, lacks = session.lacking
+    if needs != known or time.monotonic() - at > LASTS:
+        try:
+            lacks = sorted(lacking(needs, _ask(session, needs)))
+        except StepFailed:
+            return []
+        session.lacking = (time.monotonic(), needs, lacks)
+    return lacks
+
+
+def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
+    """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
+    refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
+    many = len(refs) * len(privileges) > MOST_ASKED
+    found = {} if many else session.vcenter.missing_privileges(refs, privileges)
+    return session.vcenter.missing_privileges if many else lambda _refs, _privileges: found
