@@ -58,16 +58,16 @@ def test_what_breaks_a_rule_or_a_formula_is_found():
 def test_hosts_that_wait_go_in_the_order_in_which_they_asked():
     """With a budget below the number of vCenters, each has had a window before any has its second one."""
 
-    class Noted(Simulation):
-        order: list = []
+    order = []
 
+    class Noted(Simulation):
         def _start(self, site):
             if site.ready and site.ready[-1].at == 0:
-                self.order.append(self.sites.index(site))
+                order.append(self.sites.index(site))
             super()._start(site)
 
     Noted(replace(SMALL, sites=4, clusters=1, budget=2)).run()
-    assert sorted(Noted.order[:4]) == [0, 1, 2, 3]
+    assert sorted(order[:4]) == [0, 1, 2, 3]
 
 
 def test_the_table_of_the_guide_is_what_the_simulation_prints():
