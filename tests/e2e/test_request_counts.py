@@ -123,8 +123,8 @@ def test_a_vgpu_for_one_vm(cli, farm):
     counted = farm(cli, 1, gpu=True)
     calls = counted("apply", cli.file(VGPU), "--yes")
     assert calls["ReconfigVM_Task"] == calls["fetchSoftwarePackages"] == 1
-    # session 3, lock 1, view 2; reading: all, closely, packages; the check and looks at it; rights; before and after the
-    # change; what watches its task, made once; and as often as that reports news
+    # session 3, lock 1, view 2; reading: all, closely, packages; the check and looks at it; rights; before and after
+    # the change; what watches its task, made once; and as often as that reports news
     assert sum(calls.values()) - calls["WaitForUpdatesEx"] - calls["ModifyListView"] <= 20
     again = counted("apply", cli.file(VGPU), "--yes")
     assert sum(again.values()) <= 12
