@@ -6,8 +6,10 @@ import contextlib
 import functools
 import http.client
 import logging
+import re
 import ssl
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 from vsphere_ai.connect.ahead import Ahead, Tapped
@@ -24,6 +26,7 @@ from vsphere_ai.connect.wire_types import Unfamiliar
 LOG = logging.getLogger("vsphere_ai.connect.session")
 """Gets, at level DEBUG, why a page was left to pyVmomi."""
 OPERATION = "operationID"
+_VALUES = re.compile(rb"<changeSet[ >].*?</changeSet>", re.DOTALL)
 SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
@@ -43,6 +46,7 @@ class _Seen(threading.local):
     connection: Tapped | None = None
     asked: ManagedObject | None = None
     ahead: Ahead | None = None
+    cuts = False
 
 
 class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no types
@@ -90,6 +94,15 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         finally:
             seen.body, seen.page, seen.connection = b"", None, None
 
+    @contextlib.contextmanager
+    def without_values(self) -> Iterator[None]:
+        """Leave out the values of updates in what this thread is answered: which objects they are about remains."""
+        self._seen.cuts = True
+        try:
+            yield
+        finally:
+            self._seen.cuts = False
+
     def forget_ahead(self) -> None:
         """Give up a page that this thread has asked for ahead."""
         ahead, self._seen.ahead = self._seen.ahead, None
@@ -112,6 +125,8 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
     def _replaced(self, status: int, body: bytes) -> bytes:
         """Keep an answer, and return what pyVmomi is to read in its place: nothing of a page that was read here."""
         self._seen.body = body
+        if self._seen.cuts and b"<!" not in body:
+            return _VALUES.sub(b"", body)
         if not (self._seen.decodes and status == http.HTTPStatus.OK):
             return body
         try:
