@@ -25,6 +25,7 @@ LATER = (
     "cli.fleet",
     "report.fleet_text",
     "execution.host_budget",
+    "execution.actions.in_flight",
     "execution.run_budget",
     "app.live_cursor",
     "app.unfinished_tasks",

@@ -63,10 +63,8 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
 
     if not plan.steps:
         return []
-    found = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
-    root, reason = str(session.vcenter.service("rootFolder")), "ends the sessions of a worker that was lost"
-    found += [Need("the root folder", root, privilege, reason) for privilege in session.options.root_privileges]
-    needs, (at, known, lacks) = tuple(found), session.lacking
+    needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
+    at, known, lacks = session.lacking
     if needs != known or time.monotonic() - at > LASTS:
         try:
             lacks = sorted(lacking(needs, _ask(session, needs)))

@@ -68,8 +68,6 @@ class EstateRequest:
     only_kinds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     vars_files: tuple[Path, ...] = ()
-    root_privileges: tuple[str, ...] = ()
-    """Privileges on the root folder that planning asks for, too."""
 
 
 class Session:
