@@ -11,7 +11,7 @@ from vsphere_ai.app import fleet_record
 from vsphere_ai.app.events import Remark
 from vsphere_ai.app.fleet_coordinator import Coordinator
 from vsphere_ai.app.fleet_holder import Holder
-from vsphere_ai.app.fleet_lease import Held, Terms
+from vsphere_ai.app.fleet_lease import Held, Terms, clock
 from vsphere_ai.app.fleet_rpc import Caller, Listener
 from vsphere_ai.app.fleet_shard import Shard, outcome_of
 from vsphere_ai.errors import Storage, Unreachable, UsageError, VsphereAiError
@@ -44,7 +44,7 @@ class Fleet:
         return self.caller().call("acquire", {"run": RUN, "worker": worker})[0]
 
     def holder(self, stop=lambda _number: None):
-        asked = time.monotonic()
+        asked = clock()
         return Holder(self.caller(), RUN, self.acquire()["epoch"], Held(TERMS, asked), stop)
 
     def close(self):
@@ -81,7 +81,7 @@ def test_what_a_worker_writes_is_here_and_counts_in_its_epoch_only(fleet, tmp_pa
     with pytest.raises(Storage) as fenced:
         record.begin("2", STEP, [])
     assert fenced.value.rule == "fleet.lost", "it does not even ask any more"
-    first.held.renewed(time.monotonic())
+    first.held.renewed(clock())
     with pytest.raises(Storage) as fenced:
         record.begin("3", STEP, [])
     assert fenced.value.rule == "fleet.fenced"
@@ -90,6 +90,20 @@ def test_what_a_worker_writes_is_here_and_counts_in_its_epoch_only(fleet, tmp_pa
     with pytest.raises(Storage):
         first.may_change()
     assert [s.id for s in journal.open_run(RUN).steps()] == ["1"]
+
+
+def test_whatever_is_answered_prolongs_the_lease_on_both_sides(fleet):
+    holder = fleet.holder()  # renews nothing by itself
+    for _ in range(8):
+        time.sleep(TERMS.lease / 5)
+        holder.login("")
+        assert holder.held.may_send(clock())
+        assert fleet.coordinator.is_held(RUN)
+    holder.end(asdict(outcome_of(SHARD)))
+    holder.end(asdict(outcome_of(SHARD)))  # the answer was lost
+    with pytest.raises(Storage) as fenced:
+        holder.login("")
+    assert fenced.value.rule == "fleet.fenced", "it was given back"
 
 
 def test_a_write_whose_answer_was_lost_is_taken_once(fleet, tmp_path, monkeypatch):
@@ -142,8 +156,8 @@ def test_the_request_to_stop_comes_with_a_renewal_and_nothing_begins_after_it(fl
     asked = []
     with fleet.holder(asked.append):
         fleet.stop = 2
-        end = time.monotonic() + 5
-        while not asked and time.monotonic() < end:
+        end = clock() + 5
+        while not asked and clock() < end:
             time.sleep(0.01)
     assert asked[0] == 2
     time.sleep(TERMS.lease + TERMS.margin)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Event
-from vsphere_ai.app.fleet_lease import Held
+from vsphere_ai.app.fleet_lease import Held, clock
 from vsphere_ai.app.fleet_rpc import Caller, Values
 from vsphere_ai.app.fleet_wire import cleaned, event_values
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
@@ -72,8 +72,8 @@ class Holder:
 
     def may_change(self) -> None:
         """Return when a change may be sent; raises `Storage` where it may not any more."""
-        while not self.held.may_send(time.monotonic()):
-            if self.held.over(time.monotonic()):
+        while not self.held.may_send(clock()):
+            if self.held.over(clock()):
                 raise self._lost()
             time.sleep(PAUSE / 4)
 
@@ -105,7 +105,7 @@ class Holder:
     def ask(self, op: str, values: Values, blob: bytes = b"") -> Values:
         """Ask until there is an answer, or the lease is lost: then, and where the answer is no, raise `Storage`."""
         while True:
-            if self.held.over(time.monotonic()):
+            if self.held.over(clock()):
                 raise self._lost()
             try:
                 return self._asked(op, values, blob)
@@ -113,7 +113,7 @@ class Holder:
                 time.sleep(PAUSE)
 
     def _asked(self, op: str, values: Values, blob: bytes = b"") -> Values:
-        asked = time.monotonic()
+        asked = clock()
         within = max(PAUSE, self.held.asked + self.held.terms.lease - asked)
         try:
             found, _ = self._caller.call(op, {**values, "run": self._run, "epoch": self._epoch}, blob, within)
@@ -148,7 +148,7 @@ class Holder:
                 stop = self._asked("renew", {"events": events}).get("stop")
             except Unreachable:
                 self._events.extendleft(reversed(events))
-                if not self.held.over(time.monotonic()):
+                if not self.held.over(clock()):
                     continue
                 self.held.lost = True
                 self._request_stop(signal.SIGTERM)

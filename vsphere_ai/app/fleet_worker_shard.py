@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vsphere_ai.app.events import Event, RunStarted
 from vsphere_ai.app.fleet_fence import fence
 from vsphere_ai.app.fleet_holder import PAUSE, Holder
-from vsphere_ai.app.fleet_lease import Held, Terms
+from vsphere_ai.app.fleet_lease import Held, Terms, clock
 from vsphere_ai.app.fleet_rpc import Answer, Caller
 from vsphere_ai.app.fleet_run import FleetStop
 from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, failed_outcome, open_or_resume
@@ -47,9 +47,9 @@ def carry_out_shard(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
 
 def _acquired(caller: Caller, shard: Shard, site: Site) -> tuple[float, Answer]:
     """Ask for the lease until it is granted, or there is nothing to do; return when that was asked, and the answer."""
-    reached = time.monotonic()
+    reached = clock()
     while True:
-        asked = time.monotonic()
+        asked = clock()
         try:
             answer = caller.call("acquire", {"run": shard.run, "worker": site.name}, within=REACHED)
             reached = asked
