@@ -149,8 +149,11 @@ coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure r
 record: $(VENV)/.installed-test  ## record the API sessions of tests/recorded anew, from the lab
 	@$(BIN)/python tests/recorded/record.py
 
-bench: $(VENV)/.installed  ## measure planning and reading, and print ratios
-	@$(BIN)/python bench/run.py
+SIZE ?= S
+ONLY ?=
+
+bench: $(VENV)/.installed  ## measure everything, beside other tools, and print ratios: SIZE=S|M|L ONLY=reading,writes
+	@$(BIN)/python bench/run.py --size "$(SIZE)" --only "$(ONLY)"
 
 lab: $(VENV)/.installed  ## start the simulated farm and leave it running
 	@$(BIN)/vsphere-ai lab up
@@ -163,6 +166,7 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md
 	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
 	@$(BIN)/python -m tools.docgen.schemas docs/schemas
+	@$(BIN)/python -m tools.docgen.performance bench/results/page.json docs/performance.md docs/pictures
 
 site: $(VENV)/.installed-dev  ## build the documentation site: build/site/site/index.html
 	@$(BIN)/python -m tools.docgen.site build/site

@@ -1,52 +1,60 @@
 """CPU time of planning, and of reading back one target, as the estate grows; pure, without a vCenter.
 
-Run it with ``python bench/growth.py``.
-Absolute times depend on the machine; what counts are the ratios.
+A playbook of 200 power cycles, or of one for each VM where there are fewer, whatever the size of the estate.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable
 
-from vsphere_ai.model.facts import Estate
-from vsphere_ai.planning.planner import make_plan, remaining
-from vsphere_ai.resources import kinds
+from common import TESTS, Case, Row, Size, inside
+from run import alone
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-from support.estates import vm  # noqa: E402 - the tests' estates, so that both measure the same
-from support.growing import of_vms, upgraded  # noqa: E402
-
+GROWS = True
 CYCLES = 200
+PLAN, BACK = "plan of them", "read back one VM"
 
 
-def cpu(what) -> float:
+def cpu(what: Callable[[], object]) -> float:
     """Return the CPU seconds of one call."""
     began = time.process_time()
     what()
     return time.process_time() - began
 
 
-def fresh(estate: Estate) -> Estate:
-    """Return an estate as it is after a reading: nothing about it is known yet."""
-    return Estate(estate.about, dict(estate.objects))
+def once(vms: int) -> dict[str, float]:
+    """Plan and read back in this process; return the CPU seconds of each."""
+    sys.path.insert(0, TESTS)
+    from support.estates import vm  # the tests' estates, so that both measure the same
+    from support.growing import of_vms, upgraded
+
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.planning.planner import make_plan, remaining
+    from vsphere_ai.resources import kinds
+
+    def fresh() -> Estate:
+        """Return the estate as it is after a reading: nothing about it is known yet."""
+        return Estate(estate.about, dict(estate.objects))
+
+    estate, wanted, one = of_vms(vms), upgraded(min(CYCLES, vms)), upgraded(1)
+    kinds()
+    plan = cpu(lambda: make_plan(wanted, fresh(), kinds()))
+    back = min(cpu(lambda: remaining(one, fresh(), kinds(), vm(1))) for _ in range(5))
+    return {PLAN: plan, BACK: back}
 
 
-def main() -> None:
-    """Measure and print."""
-    wanted, one = upgraded(CYCLES), upgraded(1)
-    print(f"{'VMs':>6}  {f'plan, {CYCLES} power cycles':>25}  {'read back one VM':>16}")
-    first: tuple[float, float] | None = None
-    for vms in (1_000, 10_000):
-        estate = of_vms(vms)
-        plan = cpu(lambda e=estate: make_plan(wanted, fresh(e), kinds()))
-        back = min(cpu(lambda e=estate: remaining(one, fresh(e), kinds(), vm(1))) for _ in range(5))
-        print(f"{vms:>6}  {plan:>23.2f} s  {back * 1000:>13.1f} ms")
-        first = first or (plan, back)
-    print(f"10 times the VMs: planning {plan / first[0]:.1f} times, reading back {back / first[1]:.1f} times")
+def measure(size: Size, times: int) -> list[Row]:
+    """Return the CPU time of a plan and of a reading back."""
+    runs = [inside("growth.py", "--once", str(size.vms)) for _ in range(times)]
+    case = Case("growth", f"{CYCLES} power cycles", size, "cpu", dict.fromkeys((PLAN, BACK), "ours"))
+    return [case.row(who, [{"cpu": run[who], "mib": run["mib"]} for run in runs]) for who in (PLAN, BACK)]
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--once"]:
+        print(json.dumps(once(int(sys.argv[2]))))
+    else:
+        alone(__doc__, measure)

@@ -1,15 +1,17 @@
 """CPU time of planning addresses: 1,000 VMs with IPv4 and IPv6 in pools of exactly 1,000 addresses each, then released.
 
-Run it with ``python bench/ipam.py [RUNS]``. Ten sets of 100 VMs ask one after another, as ten runs would; between
+Ten sets of 100 VMs ask one after another, as ten runs would; between
 two of them the ledger is written to text and read again, as vCenter keeps it. What is compared with measures something
 else: see the note that is printed.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 import zlib
+
+from common import Case, Row, Size
+from run import alone
 
 from vsphere_ai.addresses.holding import Ledger
 from vsphere_ai.addresses.leasing import all_leases, lease, release
@@ -43,28 +45,27 @@ def filled() -> tuple[Ledger, int]:
     return ledger, len(given) - len(set(given))
 
 
-def main() -> None:
-    """Measure and print."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    spent, twice, left, kept = [], 0, 0, 0
-    for _ in range(runs):
-        began = time.process_time()
-        ledger, found = filled()
-        spent.append(time.process_time() - began)
-        taken = {name: sum(r.size for r in pool.usable()) for name, pool in POOLS.items()}
-        held = sum(holding.count for holding in ledger.holdings.values())
-        twice, left = twice + found, left + sum(taken.values()) - held
-        for number in range(SETS):
-            ledger = release(ledger, Terms(POOLS, 1_000 + number), f"set{number}")
-        kept += len(ledger.tidied(POOLS, 10_000).holdings)
-    print(f"{SETS * VMS} VMs, IPv4 and IPv6, pools of exactly {SETS * VMS} + {SETS * VMS}, {runs} runs")
-    print(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")
-    text = ledger_text(filled()[0])
-    packed = len(zlib.compress(text.encode(), 9))
-    print(f"CPU per run: {min(spent):.3f} to {max(spent):.3f} s")
-    print(f"the text of the ledger has {len(text)} bytes, {packed} compressed")
-    print(NOTE)
+def once() -> dict[str, float]:
+    """Lease and release all; return the CPU time, and what must be nothing: given twice, left over, still held."""
+    began = time.process_time()
+    ledger, twice = filled()
+    spent = time.process_time() - began
+    held = sum(holding.count for holding in ledger.holdings.values())
+    left = sum(sum(r.size for r in pool.usable()) for pool in POOLS.values()) - held
+    text = ledger_text(ledger)
+    for number in range(SETS):
+        ledger = release(ledger, Terms(POOLS, 1_000 + number), f"set{number}")
+    kept = len(ledger.tidied(POOLS, 10_000).holdings)
+    if twice or left or kept:
+        raise SystemExit(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")
+    return {"cpu": spent, "bytes of the ledger": len(text), "compressed": len(zlib.compress(text.encode(), 9))}
+
+
+def measure(size: Size, times: int) -> list[Row]:
+    """Return the row; the size of the estate does not matter."""
+    case = Case("ipam", f"{SETS * VMS:,} VMs, IPv4 and IPv6, as many addresses as they need", size, "cpu")
+    return [case.row("vsphere-ai", [once() for _ in range(times)])]
 
 
 if __name__ == "__main__":
-    main()
+    alone(f"{__doc__}\n{NOTE}", measure)

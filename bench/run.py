@@ -1,144 +1,117 @@
-"""Measures what an operator waits for, against the lab: planning, and reading as the estate grows. Run by `make bench`.
+"""Runs the benchmarks one after another, and prints their ratios: `make bench SIZE=S ONLY=reading,writes`.
 
-Absolute times depend on the machine; what counts are the ratios. The lab runs on the same machine and is part of them.
+What grows with the estate is measured at each size up to the one that is given. Results go to build/bench/results.json,
+drawings of the growth beside it; subjects that are left out keep the results that the file has from the same machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pyVmomi.SoapAdapter import SoapStubAdapter
+from common import BUILD, SIZES, machine
 
-from vsphere_ai.app.plan_playbook import make_plan
-from vsphere_ai.app.read_estate import read_everything
-from vsphere_ai.app.session import EstateRequest, Session
-from vsphere_ai.lab import process
-from vsphere_ai.language.inventory import CONNECTION, load_inventory
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.resources import kinds
+from tools.docgen.measured import Results, Row, Size, read, table
+from tools.docgen.performance import drawings
+from tools.docgen.targets import judged
 
-ROOT = Path(__file__).parents[1]
-PLAYBOOK = ROOT / "playbooks" / "ai-ready-cluster.yml"
-FARM = """\
-name: farm-of-{vms}
-clusters: [{{name: gpu-a}}]
-switches: [{{name: dvs-lan, port_groups: [{{name: dvpg-lan}}]}}]
-hosts:
-  - name: esx[001:{hosts:03}].lab.local
-    cluster: gpu-a
-    nvidia_driver: 535.261.03
-    gpus: [{{pci: "0000:3b:00.0", board: a100-80gb}}, {{pci: "0000:86:00.0", board: a100-80gb}}]
-    nics: [{{name: vmnic0, pci: "0000:18:00.0", switch: dvs-lan}}]
-vms:
-  - {{name: "vm-[0001:{vms:04}]", host: "esx[001:{hosts:03}].lab.local", power: on, network: dvpg-lan}}
-"""
+SUBJECTS = {
+    "startup": "startup",
+    "reading": "reading",
+    "peers": "peers",
+    "requests": "request_counts",
+    "commands": "commands",
+    "growth": "growth",
+    "capacity": "capacity",
+    "sets": "sets",
+    "ipam": "ipam",
+    "writes": "writes",
+    "ssh": "ssh",
+}
+"""Modules with ``measure(size, times)``; those with ``GROWS`` are measured at each size."""
+RESULTS = BUILD / "results.json"
 
 
-class Requests:
-    """Counts what goes to the server."""
-
-    count = 0
-
-    def __init__(self) -> None:
-        invoke = SoapStubAdapter.InvokeMethod
-
-        def counted(stub, *args, **kwargs):
-            Requests.count += 1
-            return invoke(stub, *args, **kwargs)
-
-        SoapStubAdapter.InvokeMethod = counted
-
-
-def timed(what, times: int) -> tuple[float, int]:
-    """Return the median seconds and the requests of one run of `what`."""
-    seconds = []
-    for _ in range(times):
-        Requests.count = 0
-        started = time.perf_counter()
-        what()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds), Requests.count
-
-
-def open_session(directory: Path, playbook=None) -> Session:
-    return Session(load_inventory(directory / CONNECTION), playbook, EstateRequest())
-
-
-def read_estate(directory: Path) -> None:
-    with open_session(directory) as session:
-        found = read_everything(session)
-        assert found.vms
-
-
-def plan_mission(directory: Path) -> None:
-    playbook = load_playbook(PLAYBOOK, kinds())
-    with open_session(directory, playbook) as session:
-        assert make_plan(session, playbook)[0].steps
-
-
-def command(directory: Path, *arguments: str) -> None:
-    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(directory)}
-    tool = [sys.executable, "-m", "vsphere_ai", *arguments]
-    subprocess.run(tool, env=environment, check=True, capture_output=True)
-
-
-def farm(folder: Path, vms: int, hosts: int) -> Path:
-    directory = folder / f"farm-{vms}"
-    directory.mkdir()
-    scenario = directory / "scenario.yml"
-    scenario.write_text(FARM.format(vms=vms, hosts=hosts), "utf-8")
-    process.start(directory, scenario)
-    return directory
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs per figure; the median is shown")
-    parser.add_argument("--vms", type=int, default=1000, help="VMs of the large estate")
+def alone(about: str, measure: Callable[[Size, int], list[Row]]) -> None:
+    """Run one benchmark as its file is run, and print its table."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    _options(parser)
     given = parser.parse_args()
-    Requests()
-    with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name:
-        folder = Path(name)
-        directories: list[Path] = []
-        try:
-            mission = folder / "mission"
-            mission.mkdir()
-            process.start(mission)
-            directories.append(mission)
-            for vms in (given.vms // 10, given.vms):
-                directories.append(farm(folder, vms, hosts=20))
-            report_plan(given.times, mission)
-            report_reading(given.times, directories[1:])
-        finally:
-            for directory in directories:
-                process.stop(directory)
+    print(table(measure(SIZES[given.size], given.times)))
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--size", choices=SIZES, default="S", help="of the estate")
+    parser.add_argument("--times", type=int, default=3, help="runs of each; the median is shown")
+
+
+def up_to(size: Size) -> list[Size]:
+    """Return the sizes up to one, the smallest first."""
+    return [each for each in SIZES.values() if each.vms <= size.vms]
+
+
+def measured(subject: str, size: Size, times: int) -> list[Row]:
+    """Run one subject, at each size if it grows."""
+    module = importlib.import_module(SUBJECTS[subject])
+    rows = []
+    for each in up_to(size) if getattr(module, "GROWS", False) else [size]:
+        began = time.perf_counter()
+        print(f"{subject}, {each} ...", file=sys.stderr, end=" ", flush=True)
+        rows += module.measure(each, times)
+        print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    return rows
+
+
+def kept(file: Path, only: set[str]) -> tuple[dict[str, list[Row]], float]:
+    """Return the results of the subjects that are not measured now, and the load; nothing of another machine."""
+    try:
+        old = read(file)
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or one of another version
+        return {}, 0.0
+    if old.machine != machine():
+        return {}, 0.0
+    subjects = dict.fromkeys(row.subject for row in old.rows if row.subject not in only)
+    return {subject: [row for row in old.rows if row.subject == subject] for subject in subjects}, old.load
+
+
+def write(results: Results, folder: Path) -> None:
+    """Write the results and the drawings of their growth into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RESULTS.name).write_text(results.to_json(), "utf-8")
+    for name, text in drawings(results).items():
+        (folder / name).write_text(text, "utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    _options(parser)
+    parser.add_argument("--only", default="", metavar="SUBJECTS", help=f"some of {', '.join(SUBJECTS)}, with commas")
+    parser.add_argument("--into", type=Path, default=BUILD, metavar="FOLDER", help="where results.json goes")
+    given = parser.parse_args(arguments)
+    only = set(filter(None, given.only.split(","))) or set(SUBJECTS)
+    if unknown := only - set(SUBJECTS):
+        parser.error(f"no such subject: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
+    load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    found, before = kept(given.into / RESULTS.name, only)
+    load = max(load, before if found else 0.0)
+    found |= {subject: measured(subject, SIZES[given.size], given.times) for subject in SUBJECTS if subject in only}
+    rows = [row for subject in SUBJECTS for row in found.get(subject, ())]
+    results = Results(machine(), datetime.now(UTC).date().isoformat(), load, rows)
+    write(results, given.into)
+    print(", ".join(f"{key} {value}" for key, value in results.machine.items()), end="\n\n")
+    print(table([row for row in rows if row.subject in only]))
+    print("\ntargets")
+    for text, most, value, met in judged(rows):
+        print(f"  {text:60} at most {most:>9}  {value:>9}  {'met' if met == 'yes' else 'NOT MET'}")
+    print(f"\nresults and drawings of the growth: {given.into}")
     return 0
-
-
-def report_plan(times: int, mission: Path) -> None:
-    startup, _ = timed(lambda: command(mission, "--version"), times)
-    planning, requests = timed(lambda: plan_mission(mission), times)
-    whole, _ = timed(lambda: command(mission, "plan", str(PLAYBOOK)), times)
-    print(f"{'start of the tool (--version)':44} {startup * 1000:8.0f} ms")
-    print(f"{'plan of the mission, in process':44} {planning * 1000:8.0f} ms  {requests:4} requests")
-    print(f"{'plan of the mission, as a command':44} {whole * 1000:8.0f} ms  {whole / startup:6.1f} x the start")
-
-
-def report_reading(times: int, farms: list[Path]) -> None:
-    seconds, requests = [], []
-    for directory in farms:
-        took, asked = timed(lambda: read_estate(directory), times)  # noqa: B023 - called before the next round
-        print(f"{f'reading an estate: {directory.name}':44} {took * 1000:8.0f} ms  {asked:4} requests")
-        seconds.append(took)
-        requests.append(asked)
-    print(f"10 times the VMs: {seconds[1] / seconds[0]:.1f} x the time, {requests[1] / requests[0]:.1f} x the requests")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,16 @@
-"""CPU of planning a set of 200 VMs that do not exist yet, against planning 200 that do, in a vCenter of 10,000 VMs.
-
-Run it with ``python bench/sets.py``. Both are planned in turn; exits 1 when the ratio of the medians is more than 1.5.
-"""
+"""CPU of planning a set of VMs that do not exist yet, against planning as many that do, in a large vCenter."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from large import planned
+from common import Case, Row, Size, tool
+from estates import lab
+from run import alone
 
-from vsphere_ai.lab import process
-
-MOST_RATIO = 1.5
+THERE_ALREADY, NEW_ONES = "plan of VMs that are there", "plan of VMs of a set, to be made"
 FARM = """\
 name: sets-in-{vms}
 timing: {{boot_seconds: 0.2, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}}
@@ -25,7 +19,7 @@ switches:
   - {{name: dvs-lan, port_groups: [{{name: dvpg-lan}}]}}
   - {{name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{{name: dvpg-rdma, vlan: 100}}]}}
 hosts:
-  - name: gpu[01:50].lab.local
+  - name: gpu[01:{gpu:02}].lab.local
     cluster: gpu-a
     nvidia_driver: 470.256.02
     graphics_default: sharedDirect
@@ -37,25 +31,30 @@ hosts:
       - {{name: vmnic4, pci: "0000:5e:00.0", model: ConnectX-6, switch: dvs-rdma, rdma: vmrdma0}}
     vmkernel: [{{name: vmk0, port_group: dvpg-lan}}, {{name: vmk2, port_group: dvpg-rdma}}]
     ssh: {{running: true, policy: on}}
-  - name: esx[001:084].lab.local
+  - name: esx[001:{plain:03}].lab.local
     cluster: others
     nics: [{{name: vmnic0, pci: "0000:18:00.0", switch: dvs-lan}}]
 vms:
   - {{name: ubuntu, host: gpu01.lab.local, folder: ai, network: dvpg-lan, template: true}}
-  - {{name: "there-[001:200]", host: "gpu[01:50].lab.local", folder: ai, network: dvpg-lan}}
-  - {{name: "vm-[00001:{others:05}]", host: "esx[001:084].lab.local", power: on, network: dvpg-lan}}
+  - {{name: "there-[001:{count:03}]", host: "gpu[01:{gpu:02}].lab.local", folder: ai, network: dvpg-lan}}
+  - {{name: "vm-[00001:{others:05}]", host: "esx[001:{plain:03}].lab.local", power: on, network: dvpg-lan}}
 """
-HOSTS = "- hosts: gpu[01:50].lab.local\n  pvrdma_host: {vmknic: vmk2, firewall: true}\n"
-MORE = "  hardware: {version: 19}\n  vgpu: [grid_a100-10c]\n"
-THERE = f"{HOSTS}- vms: there-[001:200]\n{MORE}  pvrdma: [{{port_group: dvpg-rdma, protocol: rocev2}}]\n"
-NEW = f"""{HOSTS}- vms: new-[001:200]
-{MORE}  vm_set:
+PLAY = """\
+- hosts: gpu[01:{gpu:02}].lab.local
+  pvrdma_host: {{vmknic: vmk2, firewall: true}}
+- vms: {names}
+  hardware: {{version: 19}}
+  vgpu: [grid_a100-10c]
+{rest}"""
+PVRDMA = "  pvrdma: [{port_group: dvpg-rdma, protocol: rocev2}]\n"
+VM_SET = """\
+  vm_set:
     name: new
     source: ubuntu
     cluster: gpu-a
     nics:
-      - {{name: mgmt, port_group: dvpg-lan, primary: true, addresses: mgmt}}
-      - {{name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, addresses: rail1}}
+      - {name: mgmt, port_group: dvpg-lan, primary: true, addresses: mgmt}
+      - {name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, addresses: rail1}
 """
 INVENTORY = """\
 lab: true
@@ -65,30 +64,24 @@ pools:
 """
 
 
-def main() -> int:
-    """Measure, print, judge."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vms", type=int, default=10_000, help="VMs of the vCenter")
-    parser.add_argument("--times", type=int, default=3, help="runs of each; the medians are compared")
-    given = parser.parse_args()
+def measure(size: Size, times: int) -> list[Row]:
+    """Plan both in turn: four VMs for each of at most 50 hosts with GPUs."""
+    gpu = max(1, min(50, size.hosts // 2))
+    count = min(200, 4 * gpu)
+    farm = {"vms": size.vms, "gpu": gpu, "plain": size.hosts - gpu, "count": count, "others": size.vms - count - 1}
     with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name:
-        directory = Path(name)
-        texts = {"farm.yml": FARM.format(vms=given.vms, others=given.vms - 201), "inventory.yml": INVENTORY}
-        for file, text in {**texts, "there.yml": THERE, "new.yml": NEW}.items():
-            (directory / file).write_text(text, "utf-8")
-        process.start(directory, directory / "farm.yml", exit_with=os.getpid(), timeout=600)
-        figures: dict[str, list[float]] = {"there": [], "new": []}
-        try:
-            for _ in range(given.times):
-                for which, own in figures.items():
-                    own.append(planned(directory, directory / f"{which}.yml", directory / "inventory.yml")[1])
-        finally:
-            process.stop(directory)
-    there, new = (statistics.median(own) for own in figures.values())
-    print(f"plan of 200 VMs that are there, of {given.vms:,}   {there:6.2f} s of CPU")
-    print(f"plan of 200 VMs of a set, to be made           {new:6.2f} s of CPU, {new / there:.2f} times as much")
-    return int(new / there > MOST_RATIO)
+        folder = Path(name)
+        with lab(size, folder / "lab", FARM.format(**farm)) as estate:
+            inventory = folder / "inventory.yml"
+            inventory.write_text(INVENTORY, "utf-8")
+            works = {}
+            for who, names, rest in ((THERE_ALREADY, "there", PVRDMA), (NEW_ONES, "new", VM_SET)):
+                file = folder / f"{names}.yml"
+                file.write_text(PLAY.format(gpu=gpu, names=f"{names}-[001:{count:03}]", rest=rest), "utf-8")
+                works[who] = partial(tool, "plan", "-i", inventory, file, env=estate.env)
+            case = Case("sets", f"{count} VMs", size, "cpu", {THERE_ALREADY: "limit", NEW_ONES: "ours"})
+            return case.compare(works, times)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    alone(__doc__, measure)

@@ -7,14 +7,11 @@ work as well, which is the same; what counts is the ratio.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import getpass
 import shutil
 import socket
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,6 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import paramiko
+from common import Case, Figures, Row, Size
+from estates import Absent
+from run import alone
 
 from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
@@ -38,7 +38,10 @@ PasswordAuthentication no
 MaxStartups 500
 MaxSessions 100
 UseDNS no
+PermitUserRC no
+SetEnv HOME={folder}
 """
+"""A home of its own: what a shell reads there as it starts is no part of SSH."""
 
 
 @contextlib.contextmanager
@@ -46,7 +49,7 @@ def server(folder: Path) -> Iterator[int]:
     """Run an OpenSSH server that lets the key ``user`` in; yields its port."""
     program = shutil.which("sshd") or "/usr/sbin/sshd"
     if not Path(program).exists():
-        raise SystemExit("there is no sshd: install the package openssh-server")
+        raise Absent("SSH is not measured: there is no sshd; install the package openssh-server")
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     with socket.socket() as probe:
@@ -88,43 +91,44 @@ def bare(folder: Path, port: int, commands: int) -> None:
         client.close()
 
 
-def timed(work, hosts: int, threads: int) -> tuple[float, float]:
+def timed(work, hosts: int, threads: int) -> Figures:
     """Do one thing for each host, so many side by side; return wall and CPU seconds."""
     began, cpu = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(work) for _ in range(hosts)]:
             done.result()
-    return time.perf_counter() - began, time.process_time() - cpu
+    return {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu}
 
 
-def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=200, help="connections")
-    parser.add_argument("--threads", type=int, default=16, help="at a time")
-    parser.add_argument("--commands", type=int, default=3, help="commands on each")
-    parser.add_argument("--times", type=int, default=3, help="runs of each, in turn; the median is shown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name, server(Path(name)) as port:
+COUNTS = {"XS": 4, "S": 50}
+"""Hosts that are asked, by the size; 200 of larger ones."""
+THREADS, COMMANDS = 16, 3
+PARAMIKO, OURS = "paramiko alone, in as many threads", "vsphere-ai"
+
+
+def measure(size: Size, times: int) -> list[Row]:
+    """Ask the hosts with both, in turn."""
+    hosts = COUNTS.get(size.name, 200)
+    with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
+        try:
+            port = stack.enter_context(server(folder))
+        except Absent as absent:
+            absent.report()
+            return []
         key = (folder / "host.pub").read_text("utf-8").split()[:2]
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {' '.join(key)}\nhost {' '.join(key)}\n", "utf-8")
-        figures: dict[str, list[tuple[float, float]]] = {"paramiko": [], "vsphere-ai": []}
-        for _ in range(given.times):
+
+        def by_us() -> Figures:
             gate = LoginGate()
-            work = {
-                "paramiko": lambda: bare(folder, port, given.commands),
-                "vsphere-ai": lambda gate=gate: ours(folder, port, given.commands, gate),
-            }
-            for client, each in work.items():
-                figures[client].append(timed(each, given.hosts, given.threads))
-    wall = {client: statistics.median(w for w, _ in found) for client, found in figures.items()}
-    for client, found in figures.items():
-        cpu = statistics.median(c for _, c in found)
-        print(f"{client:12} {wall[client]:6.2f} s, {cpu:5.2f} s of CPU: {given.hosts} hosts, {given.commands} commands")
-    print(f"{wall['vsphere-ai'] / wall['paramiko']:.2f} x paramiko in {given.threads} threads")
-    return 0
+            return timed(lambda: ours(folder, port, COMMANDS, gate), hosts, THREADS)
+
+        works = {PARAMIKO: lambda: timed(lambda: bare(folder, port, COMMANDS), hosts, THREADS), OURS: by_us}
+        title = f"{hosts} hosts, {COMMANDS} commands each, {THREADS} at a time"
+        case = Case("ssh", title, size, roles={PARAMIKO: "limit", OURS: "ours"})
+        bare(folder, port, 1)  # the first use imports what it needs
+        return case.compare(works, times)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    alone(__doc__, measure)

@@ -7,7 +7,6 @@ ratio to the time that the tasks alone take: as many as are in flight at once en
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -20,9 +19,11 @@ import threading
 import time
 from pathlib import Path
 
+from common import ROOT, Case, Row, Size
+from run import alone
+
 from vsphere_ai.lab import process
 
-ROOT = Path(__file__).parents[1]
 LAB = ROOT / "inventories" / "lab.yml"
 FARM = """\
 name: farm-of-{vms}
@@ -132,48 +133,45 @@ def once(directory: Path, number: int, parallel: int) -> dict:
     return json.loads(line.removeprefix(MARK))
 
 
-def report(found: dict, vms: int, limit: float) -> None:
-    """Print one run: each figure, and what it is per VM or against the tasks alone."""
-    calls, noted = found["calls"], found["noted"]
-    rows = [
-        ("tasks alone", limit, "s", ""),
-        ("wall, first step to last", found["wall"], "s", f"{found['wall'] / limit:.2f} x the tasks alone"),
-        ("CPU of the tool", found["cpu"], "s", f"{found['cpu'] / vms * 1000:.1f} ms per VM"),
-        ("CPU of the lab, same machine", found["lab_cpu"], "s", f"{found['lab_cpu'] / vms * 1000:.1f} ms per VM"),
-        ("requests", sum(calls.values()), "", f"{sum(calls.values()) / vms:.2f} per VM"),
-        *((f"    {name}", count, "", "") for name, count in sorted(calls.items(), key=lambda each: -each[1])),
-        ("notes in the journal", noted, "", f"{found['commits']} commits"),
-        ("threads waited for the journal", found["waited"], "s", f"{found['waited'] / noted * 1000:.1f} ms per note"),
-    ]
-    for name, value, unit, remark in rows:
-        print(f"{name:34} {value:8.1f} {unit:2} {remark}" if unit else f"{name:34} {value:8}    {remark}")
+COUNTS = {"XS": 10, "S": 100}
+"""VMs that are changed, by the size; 500 of larger ones."""
+PARALLEL, TASK = 64, 0.2
+TASKS, OURS = "the tasks alone", "vsphere-ai"
 
 
-def main() -> int:
-    """Measure and print."""
-    if "--tool" in sys.argv[1:2]:
-        return carry_out(Path(sys.argv[2]), sys.argv[3:])
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vms", type=int, default=500, help="VMs, each reconfigured once")
-    parser.add_argument("--hosts", type=int, default=20, help="hosts they are on")
-    parser.add_argument("--parallel", type=int, default=64, help="steps at a time")
-    parser.add_argument("--task", type=float, default=0.2, help="seconds that a task takes")
-    parser.add_argument("--times", type=int, default=3, help="runs; each is shown, the fastest last")
-    given = parser.parse_args()
-    limit = math.ceil(given.vms / given.parallel) * given.task
-    found = []
+def measure(size: Size, times: int) -> list[Row]:
+    """Carry out a change of each VM several times; return what it takes, and what the tasks alone take."""
+    vms = COUNTS.get(size.name, 500)
+    limit = math.ceil(vms / PARALLEL) * TASK
     with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         scenario = directory / "farm.yml"
-        scenario.write_text(FARM.format(vms=given.vms, hosts=given.hosts, task=given.task), "utf-8")
+        scenario.write_text(FARM.format(vms=vms, hosts=20, task=TASK), "utf-8")
         process.start(directory, scenario, exit_with=os.getpid(), timeout=600)
         stack.callback(process.stop, directory)
-        for number in range(given.times):
-            found.append(once(directory, number + 1, given.parallel))
-            print(f"run {number + 1}: {found[-1]['wall']:.1f} s, {found[-1]['cpu']:.1f} s of CPU", flush=True)
-    report(min(found, key=lambda each: each["wall"]), given.vms, limit)
-    return 0
+        found = [once(directory, number + 1, PARALLEL) for number in range(times)]
+    title = f"{vms} reconfigures of {TASK} s, {PARALLEL} at a time"
+    case = Case("writes", title, size, roles={TASKS: "limit", OURS: "ours"})
+    return [case.row(TASKS, [{"wall": limit}]), case.row(OURS, [_figures(run, vms) for run in found])]
+
+
+def _figures(run: dict, vms: int) -> dict[str, float]:
+    requests = sum(run["calls"].values())
+    return {
+        "wall": run["wall"],
+        "cpu": run["cpu"],
+        "requests": requests,
+        "CPU ms per VM": run["cpu"] / vms * 1000,
+        "requests per VM": requests / vms,
+        "lab's CPU ms per VM": run["lab_cpu"] / vms * 1000,
+        "notes in the journal": run["noted"],
+        "flushes": run["commits"],
+        "ms of waiting per note": run["waited"] / run["noted"] * 1000,
+        "property collectors": run["calls"].get("CreatePropertyCollector", 0),
+    }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if "--tool" in sys.argv[1:2]:
+        sys.exit(carry_out(Path(sys.argv[2]), sys.argv[3:]))
+    alone(__doc__, measure)

@@ -116,7 +116,12 @@ class GuestStillRuns(StepFailed, rule="vm.guest-still-runs"):
 
 
 class VimFault(StepFailed):
-    """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
+    """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values.
+
+    `task` is the reference of the task that ended with it; empty where the call was refused, and there is no task.
+    """
+
+    task = ""
 
     def __init__(self, message: str, remedy: str, detail: Mapping[str, object]) -> None:
         super().__init__(message, remedy)

@@ -127,7 +127,7 @@ def test_words_of_the_field(room):
         ("Nobody owes\nwhat somebody mended", ["Nobody", "owes", "somebody", "mended"]),
         ("a VM is left\n    # alone", ["left # alone"]),
         ("LEFT AS FOUND, as it was found, as_found", ["AS FOUND", "as it was found", "as found"]),
-        ("bench; python bench/large.py; make bench; benchmarks", ["bench"]),
+        ("bench; python bench/writes.py; make bench; benchmarks", ["bench"]),
         ("`bench nccl`, vsphere-ai bench, cli/bench.py, a bench for nccl", ["bench"]),
         ("the VM is ill, ill-formed, will, I'll", ["ill"]),
         ("shop, hop, IPv6 hops", ["hop", "hops"]),

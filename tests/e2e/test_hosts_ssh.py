@@ -122,7 +122,7 @@ def points(cli, lab, monkeypatch, begin):
         for connection, packets in watch.changing().items():
             found += [(name, connection, packet, side) for packet in range(packets) for side in ("before", "after")]
             sent = watch.sent_at[connection]
-            around += [(name, connection, packet, "after") for packet in range(sent, sent + 3)]
+            around += [(name, connection, packet, "after") for at in sent for packet in range(at, at + 3)]
     chance = random.Random(f"{SEED} cuts")
     hot, anywhere = chance.sample(around, len(around)), chance.sample(found, len(found))
     return len(found), [each for pair in zip(hot, anywhere, strict=False) for each in pair] + anywhere[len(hot) :]

@@ -120,7 +120,7 @@ def test_all_errors_of_a_file_are_told_in_one_run(tmp_path):
 
 def test_every_word_can_be_written():
     values = {"seconds": "1s", "fault": "InvalidState", "status": "19", "percent": "20", "pci": "'0000:3b:00.0'"}
-    values["alarm"], values["address"] = "Host memory usage", "10.0.0.9"
+    values["alarm"], values["address"], values["count"] = "Host memory usage", "10.0.0.9", "8"
     for word, about in WORDS.items():
         on = next(k for k in ("any", "ssh: x") if k == "any" or about.events == ("ssh",))
         written = f"{{{word}: {values[about.value]}}}" if about.value in values else word

@@ -100,6 +100,9 @@ class Shell:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         self.farm.closed.append(self.target.name)
 
     def open(self):

@@ -26,6 +26,7 @@ SLOW = {
     "tests/language/test_fuzz.py",
     "tests/language/test_fuzz_cli.py",
     "tests/planning/test_document.py",
+    "tests/tools/test_bench.py",
 }
 """Modules that start processes, or try thousands of cases."""
 

@@ -12,7 +12,8 @@ MOST = 50
 def run(hosts: int, vms: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the record of a fleet run, and those of its runs by vCenter: of seven one failed, another was stopped."""
     count = min(hosts, MOST)
-    runs = {f"site-{n:02}": large_reports.run(hosts // count, vms // count) for n in range(count)}
+    of = {**large_reports.run(hosts // count, vms // count), "started": "2026-11-24T02:00:00.000+00:00"}
+    runs = {f"site-{n:02}": of for n in range(count)}
     return {
         "fleet": "20261124-020000-f1ee",
         "started": "2026-11-24T02:00:00.000+00:00",
@@ -33,7 +34,7 @@ def _shard(name: str, number: int) -> dict[str, Any]:
         "verified": 40 - number,
         "failed": int(state == "failed"),
         "unknown": 0,
-        "left_open": ["esx01 is in maintenance mode because of this run"] if state == "failed" else [],
+        "left_open": [f"{large_reports.HOSTILE} is in maintenance mode"] if number == 1 or state == "failed" else [],
         "message": "esx01: the host is not back" if state == "failed" else "",
         "rule": "",
     }
@@ -42,8 +43,10 @@ def _shard(name: str, number: int) -> dict[str, Any]:
 def plan(hosts: int, vms: int) -> dict[str, Any]:
     """Return a fleet plan of which no vCenter is refused."""
     count = min(hosts, MOST)
-    plans = [{**large_reports.plan(hosts // count, vms // count), "digest": f"{n:064x}"} for n in range(count)]
+    more: dict[str, Any] = {"desired": {}, "scope": {}}
+    plans = [{**large_reports.plan(hosts // count, vms // count), **more, "digest": f"{n:064x}"} for n in range(count)]
     return {
+        "schema_version": 1,
         "fleet_version": 1,
         "vsphere_ai": "0.1.0",
         "playbook": "playbooks/farm.yml",

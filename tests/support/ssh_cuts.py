@@ -27,8 +27,8 @@ class Watch:
     packets: list[int] = field(default_factory=list)
     commands: list[tuple[int, str]] = field(default_factory=list)
     """Which connection ran which command."""
-    sent_at: dict[int, int] = field(default_factory=dict)
-    """Which packet of a connection was its (last) command."""
+    sent_at: dict[int, list[int]] = field(default_factory=dict)
+    """Which packets of a connection were commands that change something."""
     times: list[float] = field(default_factory=list)
     """When each command was sent."""
     struck: int | None = None
@@ -60,7 +60,8 @@ class Watch:
             watch.commands.append((number, command if isinstance(command, str) else command.decode()))
             watch._channels[number] = this
             watch.times.append(time.monotonic())
-            watch.sent_at[number] = watch.packets[number]
+            if changes(watch.commands[-1][1]):
+                watch.sent_at.setdefault(number, []).append(watch.packets[number])
             return execute(this, command)
 
         monkeypatch.setattr(packetizer, "__init__", made)

@@ -19,6 +19,11 @@ from vsphere_ai.execution.host_budget import HostBudget
 from vsphere_ai.runs.journal import runs_dir
 from vsphere_ai.runs.replica import Replica
 
+ENDS = ("outcome", "release")
+"""What may be said again after it has ended a lease, because the answer was lost."""
+ASKING = 2.0
+"""Seconds; a worker that waits for a lease asks every second."""
+
 
 @dataclass
 class Care:
@@ -31,6 +36,8 @@ class Care:
     lock: threading.Lock = field(default_factory=threading.Lock)
     settled: ShardOutcome | None = None
     worker: str = ""
+    asked: float = float("-inf")
+    """When a worker asked for it last."""
     last: int = -1
     """Number of the write of this epoch that was taken last: one that is sent again is not taken twice."""
 
@@ -46,7 +53,7 @@ class Coordinator:
         stopping: Callable[[], int],
         budget: HostBudget | None = None,
     ) -> None:
-        self.terms, self._emit, self._stopping, self._budget = terms, emit, stopping, budget
+        self.terms, self._emit, self.stopping, self._budget = terms, emit, stopping, budget
         self.changed = threading.Condition()
         """Notified when a shard is settled."""
         self._cares = {shard.run: self._care(shard) for shard in shards}
@@ -71,6 +78,27 @@ class Coordinator:
             care.settled = care.settled or outcome
             self.changed.notify_all()
 
+    def give_up(self, run: str, outcome: ShardOutcome) -> bool:
+        """Settle a shard on which no worker works; False where one does by now."""
+        with self.care(run).lock:
+            if self.is_held(run):
+                return False
+            self.settle(run, outcome)
+            return True
+
+    def is_held(self, run: str) -> bool:
+        """Return whether a worker may work on a run now."""
+        return self.care(run).lease.wait(time.monotonic()) > 0
+
+    def is_wanted(self, run: str) -> bool:
+        """Return whether a worker has asked for a run just now: it is going to have it."""
+        return time.monotonic() - self.care(run).asked < ASKING
+
+    def lost_by(self, run: str) -> str:
+        """Return the worker that had a lease last and has not given it back; "" where there is none."""
+        care = self.care(run)
+        return care.worker if care.lease.until is not None else ""
+
     def settled(self) -> tuple[ShardOutcome, ...]:
         """Return the outcomes that are known."""
         return tuple(c.settled for c in self._cares.values() if c.settled is not None)
@@ -83,7 +111,9 @@ class Coordinator:
                 return self._acquire(care, str(values.get("worker", "")))
         epoch = values.get("epoch")
         with care.lock:
-            if epoch != care.lease.epoch or not isinstance(epoch, int):
+            # each answer counts as a renewal over there
+            alive = isinstance(epoch, int) and care.lease.renew(epoch, time.monotonic())
+            if not alive and not (op in ENDS and epoch == care.lease.epoch):
                 now = f"epoch {care.lease.epoch}, by {care.worker or 'this machine'}"
                 text = f"run {care.shard.run} is carried out in {now}: epoch {epoch} is over"
                 raise Storage(text, "nothing: the other worker finishes it", rule="fleet.fenced")
@@ -92,7 +122,8 @@ class Coordinator:
     def _of_holder(self, op: str, care: Care, values: Values, blob: bytes) -> Values:
         match op:
             case "renew":
-                return self._renew(care, values.get("events"))
+                self._show(care, values.get("events"))
+                return {"stop": self.stopping()}
             case "begin" | "add":
                 self._write(op, care, values, blob)
             case "login":
@@ -104,7 +135,7 @@ class Coordinator:
             case "budget":
                 return {"found": self._ask_budget(care.shard.run, values)}
             case "outcome" | "release":
-                self._renew(care, values.get("events"))
+                self._show(care, values.get("events"))
                 self._end(care, values.get("outcome"))
             case _:
                 raise UsageError(f"'{op}' is not known here", "use the same version of vsphere-ai everywhere")
@@ -116,10 +147,10 @@ class Coordinator:
             self.settle(care.shard.run, stored)
         if care.settled is not None:
             return {"outcome": outcome_values(stored)}, b""
-        stop = self._stopping()
+        stop = self.stopping()
         if stop:
             return {"stop": stop}, b""
-        now = time.monotonic()
+        now = care.asked = time.monotonic()
         wait = care.lease.wait(now)
         if wait:
             return {"wait": wait}, b""
@@ -132,11 +163,9 @@ class Coordinator:
         found |= {"sessions": list(record.before(epoch)), "budget": self._budget is not None}
         return found, care.replica.content()
 
-    def _renew(self, care: Care, events: JsonValue) -> Values:
-        care.lease.renew(care.lease.epoch, time.monotonic())
+    def _show(self, care: Care, events: JsonValue) -> None:
         for each in events if isinstance(events, list) else ():
             self._emit(care.shard.vcenter, event_of(each))
-        return {"stop": self._stopping()}
 
     def _write(self, op: str, care: Care, values: Values, blob: bytes) -> None:
         number = values.get("number")

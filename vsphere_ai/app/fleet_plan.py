@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit
@@ -244,26 +244,26 @@ def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
 
 def open_fleet_plan(path: Path) -> FleetPlan:
     """Read the file of a fleet plan; `Conflict` where it is none, or was edited."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        seal = str(values["seal"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _no_plan(path, type(error).__name__) from None
-    if checksum({k: v for k, v in values.items() if k != "seal"}) != seal:
-        raise Conflict(f"{path} was edited after it was made; nothing was changed", AGAIN, rule="plan.edited")
-    return fleet_plan_of(values, path)
+    return fleet_plan_of(path.read_text(encoding="utf-8", errors="replace"), path, saved=True)
 
 
-def fleet_plan_of(values: Mapping[str, Any], path: Path) -> FleetPlan:
-    """Return a fleet plan of its JSON values; `Conflict` where these are none, or the plan of a vCenter was edited."""
+def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
+    """Return a fleet plan of its JSON text. What was printed has no checksum of the whole, but one of each plan.
+
+    `Conflict` where it is none, or was edited.
+    """
     try:
+        values = json.loads(text)
+        seal = str(values.pop("seal")) if saved or "seal" in values else ""
+        if seal and checksum(values) != seal:
+            raise Conflict(f"{path} was edited after it was made; nothing was changed", AGAIN, rule="plan.edited")
         if values.get("fleet_version") != FLEET_VERSION:
-            text = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
-            raise Conflict(text, AGAIN, rule="plan.schema")
+            other = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
+            raise Conflict(other, AGAIN, rule="plan.schema")
         shards = [(str(s["vcenter"]), s["plan"]) for s in values["shards"]]
         opened = tuple(PlannedShard(n, plan, open_saved(json.dumps(plan), f"{path}, {n}")) for n, plan in shards)
         return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _no_plan(path, type(error).__name__) from None
 
 

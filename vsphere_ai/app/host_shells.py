@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.ssh_pool import SshPool
 from vsphere_ai.errors import Unreachable
 from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.model.state import Target
 from vsphere_ai.security.credentials import fetch
 
 
-def shells_of(inventory: Inventory) -> Callable[[Target], Ssh] | None:
-    """Return what makes the (still closed) connection to a host; None where the inventory has no `ssh:` section.
+def shells_of(inventory: Inventory) -> SshPool | None:
+    """Return the (still closed) connections to hosts; None where the inventory has no `ssh:` section.
 
     `Denied` when the password, or the passphrase of the key, cannot be had.
     """
@@ -28,7 +27,7 @@ def shells_of(inventory: Inventory) -> Callable[[Target], Ssh] | None:
     unlock = ssh.key_passphrase
     passphrase = fetch(unlock, base, purpose=f"passphrase of {ssh.key_file}").reveal() if unlock else None
 
-    def connect(host: Target) -> Ssh:
+    def endpoint(host: Target) -> SshEndpoint:
         try:
             address, port = ssh.endpoint(host.name)
         except ValueError as error:  # vCenter takes a host by any name; this is about one host only
@@ -37,7 +36,6 @@ def shells_of(inventory: Inventory) -> Callable[[Target], Ssh] | None:
             raise Unreachable(f"{host.name} cannot be reached over SSH by its name: {why}", help) from None
         key = Path(ssh.key_file) if ssh.key_file else None
         known = Path(ssh.known_hosts)
-        at = SshEndpoint(host.name, address, port, ssh.username, known, password, key, passphrase)
-        return Ssh(at, gate=gate)
+        return SshEndpoint(host.name, address, port, ssh.username, known, password, key, passphrase)
 
-    return connect
+    return SshPool(endpoint, gate)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.fleet_plan import fleet_plan_of, open_fleet_plan
+from vsphere_ai.app.fleet_plan import fleet_plan_of
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require
 from vsphere_ai.model.printed import COMMANDS, Printed, printed
@@ -39,7 +39,7 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
     try:
         values = json.loads(text)
         if isinstance(values, dict) and "fleet_version" in values:
-            (open_fleet_plan(path) if "seal" in values else fleet_plan_of(values, path))
+            fleet_plan_of(text, path)
         return _plan(values) or printed(values, what) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(

@@ -135,6 +135,7 @@ def _context(
     return Context(
         vcenter=session.vcenter,
         shell=session.shell,
+        leave=session.leave,
         left=back.left,
         again=back.again,
         gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},

@@ -18,8 +18,8 @@ class Ssh(SshClient):
     def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
         """Run one command and return its status and output.
 
-        Without an end within `deadline_s` seconds, or when the connection breaks, the connection is closed, and the
-        error is OutcomeUnknown if the command `changes` something, else Unreachable.
+        Without an end within `deadline_s` seconds, or when the connection breaks, it is given up, and the error is
+        OutcomeUnknown if the command `changes` something, else Unreachable.
         """
         command = shlex.join(argv)
         try:
@@ -27,7 +27,8 @@ class Ssh(SshClient):
         except Unended as error:
             self._abandon(command, error, changes=changes)
         if ended.cut:
-            self.close()
+            if not self.is_busy:  # it still writes
+                self.close()
             self._abandon(command, Unended(f"it wrote more than {LARGEST_OUTPUT >> 20} MiB"), changes=changes)
         return Output(ended.status, ended.out.decode("utf-8", "replace"), ended.err.decode("utf-8", "replace"))
 

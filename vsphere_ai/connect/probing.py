@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused, TooManySessions
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
@@ -25,6 +26,8 @@ Answers = Mapping[str, Output | ProbeFailure]
 _NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
 _PAUSES = (0.5, 2.0)
 """Seconds before a command whose connection broke is asked again."""
+_AT_ONCE = 4
+"""Commands that run side by side on one host, each in a session of one connection (OpenSSH: MaxSessions, 10)."""
 _START_S = 10.0
 """How long a service that was just started may refuse connections."""
 
@@ -84,11 +87,13 @@ class Prober:
             shell = self.shells(Target("host", host.name, host.ref))
             if service.is_running(host) is False:  # no service is started for a login that is not going to be tried
                 shell.check_credential()
-            with service.running(self.vcenter, host, self.note) as started, shell:
+            with (
+                service.running(self.vcenter, host, self.note) as started,
+                contextlib.closing(shell) if started else shell,
+            ):
                 _open(shell, _START_S if started else 0.0)
-                for argv, same in names.items():
-                    output = self._asked(shell, argv)
-                    answers.update(dict.fromkeys(same, output))
+                for argv, output in self._side_by_side(shell, tuple(names)):
+                    answers.update(dict.fromkeys(names[argv], output))
         except service.LeftRunning:
             raise
         except SshRefused as error:
@@ -98,6 +103,26 @@ class Prober:
         except (Unreachable, StepFailed, OutcomeUnknown) as error:
             return ProbeFailure("ssh.unreachable", error.message, error.remedy)
         return None
+
+    def _side_by_side(
+        self, shell: Ssh, commands: Sequence[tuple[str, ...]]
+    ) -> Iterator[tuple[tuple[str, ...], Output]]:
+        """Yield commands with their output; several run at a time, and alone what the host opened no session for."""
+        refused: list[tuple[str, ...]] = []
+
+        def ask(argv: tuple[str, ...]) -> Output | None:
+            try:
+                return self._asked(shell, argv)
+            except TooManySessions:
+                refused.append(argv)
+                return None
+
+        with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(commands)))) as pool:
+            for argv, output in zip(commands, pool.map(ask, commands), strict=True):
+                if output is not None:
+                    yield argv, output
+        for argv in refused:
+            yield argv, self._asked(shell, argv)
 
     def _asked(self, shell: Ssh, argv: tuple[str, ...]) -> Output:
         """Run a command that only reads; once more on a new connection, and again, when the connection breaks."""

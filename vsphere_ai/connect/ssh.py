@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Self
 
 import paramiko
 
 from vsphere_ai.connect.gate import LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys
-from vsphere_ai.connect.ssh_endpoint import STOPPED, Broken, Ended, SshEndpoint, SshLimits, SshRefused, Unended, say
+from vsphere_ai.connect.ssh_command import BROKE, LATE, Seen, collect
+from vsphere_ai.connect.ssh_endpoint import (
+    STOPPED,
+    Broken,
+    Ended,
+    SshEndpoint,
+    SshLimits,
+    SshRefused,
+    TooManySessions,
+    Unended,
+    say,
+)
 from vsphere_ai.connect.ssh_login import log_in
 from vsphere_ai.errors import Unreachable
 
@@ -25,19 +35,16 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 LARGEST_OUTPUT = 4 << 20
 LARGEST_GREETING = 1 << 20
 """Bytes a server may send until a login has succeeded: banners and the handshake."""
-_LATE, _BROKE = "it did not end in time", "the connection broke"
-_PAUSE = 0.02
-"""Seconds until more of a command's input is sent, where its machine takes no more now."""
+PROMPT = 10.0
+"""Seconds within which a machine opens a session on a connection that was used before, else that is dead."""
+KEEP_ALIVE = 30
+"""Seconds without a packet after which one is sent: firewalls forget connections on which nothing happens."""
 # paramiko still offers these for old servers: https://www.openssh.com/txt/release-6.7 dropped them in 2014.
 WEAK = {
     "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc", "blowfish-cbc"],
     "macs": ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"],
     "kex": ["diffie-hellman-group1-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
 }
-
-
-Seen = Callable[[bytes], None] | None
-"""Is given the output of a command piece by piece."""
 
 
 class SshClient:
@@ -50,7 +57,8 @@ class SshClient:
         self.limits = limits or SshLimits()
         self._gate = gate or LoginGate()
         self._transport: paramiko.Transport | None = None
-        self._opening = threading.Lock()
+        self._opening, self._counting = threading.Lock(), threading.Lock()
+        self._under_way = 0
 
     def __enter__(self) -> Self:
         return self
@@ -60,14 +68,33 @@ class SshClient:
 
     def close(self) -> None:
         """Close the connection; a running command is left to the host."""
-        if self._transport is not None:
-            self._transport.close()
+        self._drop(self._transport)
+
+    def _drop(self, transport: paramiko.Transport | None) -> None:
+        """Close a connection, and no later one."""
+        if transport is None:
+            return
+        if self._transport is transport:
             self._transport = None
+        with contextlib.suppress(OSError):  # its thread, which is waited for, looks only ten times a second
+            transport.sock.shutdown(socket.SHUT_RDWR)
+        transport.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, as far as this side knows."""
+        transport = self._transport
+        return transport is not None and transport.is_active()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is under way."""
+        return self._under_way > 0
 
     def open(self) -> None:
         """Connect and log in. Unreachable (SshRefused when nothing listens) or Denied when that fails."""
         with self._opening:
-            if self._transport is None or not self._transport.is_active():
+            if not self.is_open:
                 self.close()
                 self._open()
 
@@ -103,6 +130,7 @@ class SshClient:
             transport.close()
             raise
         greeting.is_over()
+        transport.set_keepalive(KEEP_ALIVE)
         return transport
 
     def carry_out(
@@ -114,44 +142,73 @@ class SshClient:
         stdin: bytes | None = None,
         seen: Seen = None,
     ) -> Ended:
-        """Run a command of a shell and return what it ended with; `Unended`, on a closed connection, without an end.
+        """Run a command of a shell and return what it ended with; `Unended` without an end.
+
+        Several may run side by side. One that is given up ends with the connection, unless others are under way on it.
 
         `most` is how many bytes of output are taken. `stdin` is what the command reads, up to its end; `seen` is given
         its output piece by piece, as it comes.
         """
-        transport, channel = self._session(deadline_s)
-        deadline = time.monotonic() + deadline_s
-        # paramiko waits for the answer to exec without any limit; only closing the connection wakes it.
-        watchdog = threading.Timer(max(0.1, deadline - time.monotonic()), transport.close)
-        watchdog.daemon = True
-        watchdog.start()
+        with self._counted():
+            transport, channel = self._session(deadline_s)
+            deadline = time.monotonic() + deadline_s
+            # paramiko waits for the answer to exec without any limit; only closing what it waits on wakes it.
+            watchdog = threading.Timer(max(0.1, deadline - time.monotonic()), self._give_up, (transport, channel))
+            watchdog.daemon = True
+            watchdog.start()
+            try:
+                channel.exec_command(command)
+                return collect(channel, deadline, most, stdin, seen)
+            except Unended:
+                self._give_up(transport, channel)
+                raise
+            except Exception as error:  # paramiko's parser lets anything out when bytes are damaged on their way
+                self._give_up(transport, channel)
+                late = time.monotonic() >= deadline
+                raise Unended(LATE if late else f"{BROKE} ({say(error)})", broke=not late) from error
+            finally:
+                watchdog.cancel()
+                with contextlib.suppress(Exception):  # it sends a message to a peer that may be gone
+                    channel.close()
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._counting:
+            self._under_way += 1
         try:
-            channel.exec_command(command)
-            return _collect(channel, deadline, most, stdin, seen)
-        except Unended:
-            self.close()
-            raise
-        except Exception as error:  # paramiko's parser lets anything out when bytes are damaged on their way
-            self.close()
-            late = time.monotonic() >= deadline
-            raise Unended(_LATE if late else f"{_BROKE} ({say(error)})", broke=not late) from error
+            yield
         finally:
-            watchdog.cancel()
-            with contextlib.suppress(Exception):  # it sends a message to a peer that may be gone
-                channel.close()
+            with self._counting:
+                self._under_way -= 1
+
+    def _give_up(self, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
+        """End a command: with its connection, unless others are under way on that."""
+        with contextlib.suppress(Exception):
+            channel.close()
+        if self._under_way <= 1 or not transport.is_active():
+            self._drop(transport)
 
     def _session(self, deadline_s: float) -> tuple[paramiko.Transport, paramiko.Channel]:
-        """Open a session, on a new connection where the present one has broken: nothing was sent yet."""
+        """Open a session, on a new connection where the present one has broken: nothing was sent yet.
+
+        `TooManySessions` where the machine has no room for one beside those that are open.
+        """
         for left in reversed(range(self.limits.attempts)):
+            used = self.is_open
             self.open()
             transport = self._transport
             try:
                 if transport is not None:
-                    return transport, transport.open_session(timeout=deadline_s)
+                    return transport, transport.open_session(timeout=min(deadline_s, PROMPT) if used else deadline_s)
             except Exception as error:
-                said_no = isinstance(error, paramiko.ChannelException) or "timeout" in str(error).lower()
-                self.close()
-                if said_no or not left:
+                refused, alone = isinstance(error, paramiko.ChannelException), self._under_way <= 1
+                if refused and not alone:
+                    text = f"{self.endpoint.host} opens no further SSH session: {say(error)}"
+                    raise TooManySessions(text, "raise MaxSessions in its sshd_config") from error
+                if alone or not self.is_open:
+                    self._drop(transport)
+                late = "timeout" in str(error).lower()
+                if not left or refused or (late and not (used and alone)):
                     text = f"{self.endpoint.host}: no SSH session could be opened: {say(error)}"
                     raise Unreachable(text, self.endpoint.advice.starting) from error
         raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed", "start the command again")
@@ -191,52 +248,6 @@ class SshClient:
                 raise Unreachable(said, "Look whether this is an SSH server.") from error
             raise Broken(said, remedy, before_login=True) from error
         return transport, greeting
-
-
-def _collect(channel: paramiko.Channel, deadline: float, most: int, stdin: bytes | None, seen: Seen) -> Ended:
-    """Read both streams and the exit status. paramiko's own wait for the status knows no deadline."""
-    out, err = bytearray(), bytearray()
-    pending = _Input(channel, stdin)
-    while True:
-        while channel.recv_ready() and len(out) <= most:
-            piece = channel.recv(1 << 16)
-            out += piece
-            if seen is not None:
-                seen(piece)
-        while channel.recv_stderr_ready() and len(err) <= most:
-            err += channel.recv_stderr(1 << 16)
-        if len(out) + len(err) > most:
-            return Ended(-1, bytes(out[:most]), bytes(err[: max(0, most - len(out))]), cut=True)
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise Unended(_LATE)
-        if channel.eof_received or channel.closed:
-            if channel.recv_ready() or channel.recv_stderr_ready():
-                continue
-            if not channel.status_event.wait(left):
-                raise Unended(_LATE)
-            break
-        pending.send()
-        select.select([channel], [], [], min(left, _PAUSE if pending.left else 1.0))
-    if channel.exit_status < 0:
-        late = time.monotonic() >= deadline
-        raise Unended(_LATE if late else f"{_BROKE} before its exit status came", broke=not late)
-    return Ended(channel.exit_status, bytes(out), bytes(err))
-
-
-class _Input:
-    """What a command reads, sent as far as its machine takes it. None: its input stays open and empty."""
-
-    def __init__(self, channel: paramiko.Channel, data: bytes | None) -> None:
-        self.channel, self.left, self.is_open = channel, memoryview(data or b""), data is not None
-
-    def send(self) -> None:
-        """Send what can be sent without waiting, and the end after the last byte."""
-        while self.left and self.channel.send_ready():
-            self.left = self.left[self.channel.send(bytes(self.left[: 1 << 15])) :]
-        if self.is_open and not self.left:
-            self.channel.shutdown_write()
-            self.is_open = False
 
 
 class _Greeting:

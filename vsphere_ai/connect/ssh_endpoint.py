@@ -21,6 +21,10 @@ class Broken(Unreachable):
         self.before_login = before_login
 
 
+class TooManySessions(Unreachable):
+    """The machine opens no further session beside those that are open (MaxSessions in its sshd_config)."""
+
+
 class Unended(Exception):
     """The end of a command was not seen: `why`, and whether the connection `broke`."""
 

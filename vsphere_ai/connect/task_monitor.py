@@ -51,7 +51,10 @@ class TaskMonitor:
         finally:
             self._watcher.leave(watch)
         if self.seen["info.state"] == "error":
-            raise error_of(self._fault(), self.doing)
+            failed = error_of(self._fault(), self.doing)
+            if isinstance(failed, VimFault):
+                failed.task = self.task
+            raise failed
 
     def _take(self, watch: Watch, left: float) -> None:
         """Wait for one piece of news, or until it is time for a sign of life."""

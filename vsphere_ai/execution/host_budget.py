@@ -34,20 +34,20 @@ class HostBudget(Protocol):
 class LocalBudget:
     """Budget of the runs of one process, usable from several threads.
 
-    Hosts that have to wait get their turn in the order in which they were first asked for: no run waits until another
-    one has done all of its hosts.
+    Hosts that have to wait go in the order in which they were first asked for: no run waits until another one has done
+    all of its hosts.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock, self._lock = most, clock, threading.Lock()
         self._out: dict[str, set[str]] = defaultdict(set)
         self._idle: set[str] = set()
-        self._waiting: dict[tuple[str, str], float] = {}  # in the order of their turns, when each was asked for last
+        self._waiting: dict[tuple[str, str], float] = {}  # in their order, when each was asked for last
 
     def take(self, run: str, host: str, *, force: bool = False) -> bool:
         """Count a host as out of service; return whether it may go."""
         with self._lock:
-            if not (force or host in self._out[run] or self._has_turn((run, host))):
+            if not (force or host in self._out[run] or self._is_next((run, host))):
                 self._waiting[run, host] = self._clock()
                 return False
             self._waiting.pop((run, host), None)
@@ -55,7 +55,7 @@ class LocalBudget:
             self._idle.discard(run)  # it brings this host back
             return True
 
-    def _has_turn(self, asked: tuple[str, str]) -> bool:
+    def _is_next(self, asked: tuple[str, str]) -> bool:
         """Return whether there is room for a host beside those that wait for longer."""
         free = self._most - sum(map(len, self._out.values()))
         if free <= 0:

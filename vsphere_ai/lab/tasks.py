@@ -26,7 +26,7 @@ class Doom:
     """What a fault makes of a task: it ends with `error`, stands still until `released`, or is not found any more.
 
     `percent` is where it stands; -1 means that it does not even begin. A task that is `gone` still takes effect; one
-    with `elsewhere` puts what it makes somewhere else than it was asked to.
+    with `elsewhere` puts what it makes somewhere else than it was asked to. It is refused where `most` others run.
     """
 
     error: Exception | None
@@ -34,6 +34,7 @@ class Doom:
     gone: bool
     released: threading.Event
     elsewhere: bool = False
+    most: int = 0
 
 
 class Task:
@@ -93,6 +94,11 @@ class Tasks:
         if busy is not None and isinstance(entity.ref, vim.VirtualMachine):
             raise vim.fault.TaskInProgress(
                 task=busy.mo.ref, msg="The operation is not allowed because another task is already in progress."
+            )
+        if self.doom is not None and 0 < self.doom.most <= len(self.running):
+            # how a vCenter words it that takes no more is documented nowhere: unverified
+            raise vmodl.fault.SystemError(
+                reason="", msg="A general system error occurred: too many concurrent operations"
             )
         info = self._info(entity, operation)
         info.cancelable = not hold_lock

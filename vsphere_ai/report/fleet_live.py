@@ -22,7 +22,7 @@ _ENDS = ("done", "skipped", "failed", "unknown")
 
 @dataclass
 class _Shard:
-    """A vCenter as far as its events tell; `seconds` are left as of `at`."""
+    """A vCenter, by its events; `seconds` are left as of `at`."""
 
     state: str = "waiting"
     steps: Sequence[PlannedStep] = ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Conflict
+from vsphere_ai.execution.actions.in_flight import InFlight
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.pending import NoRecord, Record
 from vsphere_ai.model.plain import PlainObject
@@ -75,6 +76,10 @@ class Context:
     """Gives back to programs with addresses of their own what a ledger holds and a later one does not."""
     measure: Callable[[Say], None] = lambda _say: None
     """Runs the benchmark that a step waits for."""
+    leave: Callable[[Target], None] = lambda _host: None
+    """Closes the connection to a host's shell, if there is one."""
+    in_flight: InFlight = field(default_factory=InFlight)
+    """Tasks that are under way, of which vCenter may refuse some."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 
@@ -93,7 +98,8 @@ class Context:
     def task(self, target: Target, method: str, args: PlainObject, say: Say, timeout: float = TASK_TIMEOUT) -> None:
         """Call a method of a target that returns a task, and wait for its end; it is never cancelled for being slow."""
         follow = _Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
-        self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
+        with self.in_flight.one(self.notice):
+            self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
 
 
 class _Follow:

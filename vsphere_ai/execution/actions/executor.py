@@ -20,6 +20,7 @@ from vsphere_ai.errors import (
 from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances
 from vsphere_ai.execution.actions.configure import Changes
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
+from vsphere_ai.execution.actions.in_flight import is_refusal
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
 from vsphere_ai.execution.actions.relocation import Relocations, detail_of
@@ -208,7 +209,8 @@ class Executor:
             try:
                 self._do(step, say)
             except VimFault as error:
-                if error.fault not in PASSING or not (error.fault in UNTOUCHED or _repeatable(step)):
+                untouched = error.fault in UNTOUCHED or is_refusal(error)
+                if not untouched and not (error.fault in PASSING and _repeatable(step)):
                     raise
                 refused = error
             else:

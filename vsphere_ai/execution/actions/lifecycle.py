@@ -144,6 +144,8 @@ class Lifecycles:
                     f"{SSH_SERVICE} of {host.name} is stopped, and the inventory says start_service: never",
                     "start it in the vSphere Client under Configure > Services, then resume",
                 )
+            if not running:
+                self._context.leave(host)
             self._switch_service(host, SSH_SERVICE, running=running)
 
     def _reboot(self, step: Reboot) -> None:

@@ -45,6 +45,7 @@ class Waits:
     def _host_back(self, step: HostBack, say: Say) -> None:
         last, seen_down, away = self._sent.boots[step.target.ref], False, 0.0
         limit = step.timeout
+        self._context.leave(step.target)
         for waited in polling(limit, fastest=0.1):
             facts = self._context.read(step.target, "runtime.connectionState", "runtime.bootTime")
             state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")

@@ -65,4 +65,5 @@ def doom_of(fired: Fired) -> Doom | None:
         return None
     error: Any = error_of(action) if action.word == "task-fails" else None
     percent = action.number if action.word == "task-stuck" else None
-    return Doom(error, percent, action.word == "task-gone", fired.released, action.word == "clone-elsewhere")
+    most = action.number if action.word == "most-tasks" else 0
+    return Doom(error, percent, action.word == "task-gone", fired.released, action.word == "clone-elsewhere", most)

@@ -168,6 +168,8 @@ class _Reader:
             return Action(word, number=self.whole(node, word, 1, 255))
         if kind == "percent":
             return Action(word, number=-1 if text == "queued" else self.whole(node, word, 0, 99))
+        if kind == "count":
+            return Action(word, number=self.whole(node, word, 1, 9999))
         if kind == "fault" and not _is_fault(text):
             self.say(node, f"the API has no fault type '{text}'", _EXAMPLES[kind])
         if kind == "pci" and not _PCI.fullmatch(text):
@@ -231,6 +233,7 @@ _EXAMPLES = {
     "fault": "for example {fault: InvalidState}",
     "status": "for example {exit: 19}",
     "percent": "for example {task-stuck: 20}, or {task-stuck: queued}",
+    "count": "for example {most-tasks: 8}",
     "alarm": "for example {raise-alarm: Host memory usage}",
     "address": "for example {guest-address: 10.0.0.99}",
     "pci": "for example {gpu-missing: '0000:3b:00.0'}",

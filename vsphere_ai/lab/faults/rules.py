@@ -38,7 +38,7 @@ class Word:
 
     events: tuple[EventKind, ...]
     whens: tuple[When, ...] = ()
-    value: Literal["", "seconds", "fault", "status", "percent", "pci", "host", "alarm", "address"] = ""
+    value: Literal["", "seconds", "fault", "status", "percent", "count", "pci", "host", "alarm", "address"] = ""
 
 
 WORDS: Mapping[str, Word] = {
@@ -57,6 +57,7 @@ WORDS: Mapping[str, Word] = {
     "task-fails": Word(("soap",), (), "fault"),
     "task-stuck": Word(("soap",), (), "percent"),
     "task-gone": Word(("soap",)),
+    "most-tasks": Word(("soap",), (), "count"),
     "clone-elsewhere": Word(("soap",)),
     "guest-stuck": Word(("soap",)),
     "guest-never-ready": Word(("soap",)),
@@ -76,7 +77,7 @@ WORDS: Mapping[str, Word] = {
 }
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
-ON_TASKS = ("task-fails", "task-stuck", "task-gone", "clone-elsewhere")
+ON_TASKS = ("task-fails", "task-stuck", "task-gone", "most-tasks", "clone-elsewhere")
 _BOOTS = ("PowerOnVM_Task", "PowerOnMultiVM_Task")
 ON_GUESTS: Mapping[str, tuple[str, ...]] = {
     "guest-stuck": ("ShutdownGuest",),
@@ -118,8 +119,8 @@ class Event:
 class Action:
     """What a rule does; `value` is a fault type, PCI address, host glob or alarm, `seconds` a delay or an outage.
 
-    `number` is an exit status or the percentage a task stops at (-1: it stays queued). `starting` is how many seconds
-    the server answers 503 after an outage.
+    `number` is an exit status, the percentage a task stops at (-1: it stays queued), or how many tasks may run.
+    `starting` is how many seconds the server answers 503 after an outage.
     """
 
     word: str

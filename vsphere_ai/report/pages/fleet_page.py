@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vsphere_ai.model.text import counted, duration
+from vsphere_ai.report.pages.fleet_times import STATES, fleet_timeline, moment, span
 from vsphere_ai.report.pages.tables import Entry, kept, text
-from vsphere_ai.report.pages.timelines import PLANNED, at, status_of
-from vsphere_ai.report.pages.values import Bar, Case, Number, Report, Result, Row, Section, Status, Timeline
+from vsphere_ai.report.pages.timelines import status_of
+from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
-STATES: Mapping[str, Status] = {"done": "pass", "nothing to do": "pass", "failed": "fail", "refused": "fail"}
-"""How shards stand; every other one can be resumed."""
 _HEADS = (
     "vCenter",
     "state",
@@ -43,7 +42,7 @@ def fleet_report(fleet: Entry, runs: Mapping[str, Entry], pages: Mapping[str, st
             tuple((s["vcenter"], t) for s in shards for t in s["left_open"]),
             wrong=True,
         ),
-        _timeline(shards, runs),
+        fleet_timeline(shards, runs),
     )
     done = sum(STATES.get(s["state"]) == "pass" for s in shards)
     bad = failed or any(s["left_open"] or STATES.get(s["state"]) == "fail" for s in shards)
@@ -63,7 +62,7 @@ def fleet_report(fleet: Entry, runs: Mapping[str, Entry], pages: Mapping[str, st
 
 def _facts(fleet: Entry, unfinished: bool) -> Iterator[tuple[str, str]]:
     yield "playbook", fleet["playbook"]
-    yield "started (UTC)", _moment(fleet["started"])
+    yield "started (UTC)", moment(fleet["started"])
     if fleet["budget"]:
         yield "budget", f"{counted(fleet['budget'], 'host')} out of service at the same time"
     if fleet["halt_on_failure"]:
@@ -74,8 +73,8 @@ def _facts(fleet: Entry, unfinished: bool) -> Iterator[tuple[str, str]]:
 
 def _row(shard: Entry, run: Entry | None) -> Row:
     numbers = (str(shard[key]) for key in ("changed", "verified", "failed", "unknown"))
-    began, long = _span(run)
-    times = (_moment(run["started"]), duration(long)) if run and began else ("", "")
+    began, long = span(run)
+    times = (moment(run["started"]), duration(long)) if run and began else ("", "")
     return (
         shard["vcenter"],
         shard["state"],
@@ -91,42 +90,9 @@ def _step(vcenter: str, step: Entry) -> Row:
     return vcenter, step["id"], step["target"], step["summary"], step["state"], text(step["error"])
 
 
-def _span(run: Entry | None) -> tuple[float, float]:
-    """Return when the steps of a run began, and how many seconds they took; zeros where none has begun."""
-    steps = run["steps"] if run else ()
-    began = min((at(s["began"]) for s in steps), default=0.0)
-    return began, max((at(s["ended"] or s["began"]) for s in steps), default=0.0) - began
-
-
-def _timeline(shards: Sequence[Entry], runs: Mapping[str, Entry]) -> Section:
-    """Return when each vCenter was worked on, beside how long that was expected to take."""
-    spans = {s["vcenter"]: _span(runs.get(s["vcenter"])) for s in shards}
-    begun = {name: span for name, span in spans.items() if span[0]}
-    start = min((began for began, _ in begun.values()), default=0.0)
-    expected = {n: float((runs[n]["approved"].get("expected") or {}).get("seconds") or 0) for n in begun}
-    state = {s["vcenter"]: STATES.get(s["state"], "unknown") for s in shards}
-    bars = tuple(
-        Bar(
-            name,
-            (
-                *([(PLANNED, began - start, expected[name])] if expected[name] else []),
-                (state[name], began - start, long),
-            ),
-        )
-        for name, (began, long) in begun.items()
-    )
-    rows = tuple(
-        (name, duration(began - start), duration(long), duration(expected[name]) if expected[name] else "")
-        for name, (began, long) in begun.items()
-    )
-    heads = ("vCenter", "first step after", "took", "expected")
-    whole = max((began - start + max(long, expected[n]) for n, (began, long) in begun.items()), default=0.0)
-    return Section("Timeline", heads, rows, "", (Timeline(max(whole, 1.0), bars),) if bars else (), folded=True)
-
-
 def _case(shard: Entry, run: Entry | None) -> Case:
     status = STATES.get(shard["state"], "unknown")
-    return Case("vCenters", shard["vcenter"], status, shard["message"] or shard["state"], _span(run)[1])
+    return Case("vCenters", shard["vcenter"], status, shard["message"] or shard["state"], span(run)[1])
 
 
 def _results(shards: Sequence[Entry]) -> Iterator[Result]:
@@ -140,7 +106,7 @@ def _numbers(shards: Sequence[Entry], runs: Mapping[str, Entry], done: int) -> t
     changed, failed, left = (
         sum(n) for n in zip(*((s["changed"], s["failed"], len(s["left_open"])) for s in shards), strict=True)
     )
-    spans = [span for run in runs.values() if (span := _span(run))[0]]
+    spans = [each for run in runs.values() if (each := span(run))[0]]
     found = [
         Number(f"{done} of {len(shards)}", "vCenters done"),
         Number(str(changed), "targets changed"),
@@ -151,7 +117,3 @@ def _numbers(shards: Sequence[Entry], runs: Mapping[str, Entry], done: int) -> t
     if spans:
         found.append(Number(duration(max(b + long for b, long in spans) - min(b for b, _ in spans)), "taken"))
     return tuple(found)
-
-
-def _moment(moment: str) -> str:
-    return moment[:19].replace("T", " ")

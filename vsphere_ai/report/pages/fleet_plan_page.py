@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from vsphere_ai.model.text import counted, duration
+from vsphere_ai.planning.document import SavedPlan
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.tables import Entry, changes, impact, kept
 from vsphere_ai.report.pages.values import Bar, Number, Report, Row, Section, Status, Timeline
@@ -14,8 +15,9 @@ _HEADS = ("vCenter", "plan", "steps", "hosts that reboot", "VMs off and on", "VM
 
 
 def fleet_plan_report(fleet: Entry) -> Report:
-    """Return the report of a fleet plan, given as its JSON values."""
-    shards, totals = fleet["shards"], fleet["totals"]
+    """Return the report of a fleet plan, given as its JSON values; `ValidationError` where a plan in it is none."""
+    totals = fleet["totals"]
+    shards = [{"vcenter": s["vcenter"], "plan": SavedPlan.model_validate(s["plan"]).as_json()} for s in fleet["shards"]]
     pages = {s["vcenter"]: plan_report(s["plan"]) for s in shards}
     refused = [name for name, page in pages.items() if page.status == "fail"]
     sections = kept(
@@ -56,7 +58,7 @@ def _facts(fleet: Entry) -> Iterator[tuple[str, str]]:
 def _row(shard: Entry) -> Row:
     plan = shard["plan"]
     hit = plan["impact"]
-    counts = (len(hit.get(key, ())) for key in ("reboots", "power_cycles", "destroyed"))
+    counts = (len(hit[key]) for key in ("reboots", "power_cycles", "destroyed"))
     seconds = (plan.get("expected") or {}).get("seconds")
     numbers = (len(plan["steps"]), *counts, len(plan["problems"]))
     return shard["vcenter"], plan["digest"][:8], *map(str, numbers), duration(seconds) if seconds else ""

@@ -1,24 +1,19 @@
-"""Requests and bytes that commands take, counted by the lab: farms of some sizes, hosts with and without GPUs.
+"""Requests and bytes that commands take, counted by the lab: hosts with GPUs, and hosts without.
 
-Run it with ``python bench/requests.py``. It looks at no clock. Bytes are those of answers, before compression.
+No clock is looked at. Bytes are those of answers, before compression. Changes come before what verifies them.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsphere_ai.lab import process
+from common import Case, Row, Size, tool
+from estates import Estate, lab
+from run import alone
 
-ROOT = Path(__file__).parents[1]
-LAB = ROOT / "inventories" / "lab.yml"
+MOST_HOSTS = 200
 FARM = """\
 name: requests
 timing: {{boot_seconds: 0.2, task_seconds: 0.2, shutdown_seconds: 0.05, vmotion_seconds: 0.02}}
@@ -48,7 +43,7 @@ PLAIN_HOSTS = """\
 """
 TRAINING = '  - {{name: "train-[001:{gpu:03}]", host: "gpu[001:{gpu:03}].lab.local", network: dvpg-lan}}\n'
 OTHERS = '  - {{name: "vm-[0001:{plain:04}]", host: "esx[001:{plain:03}].lab.local", power: on, network: dvpg-lan}}\n'
-VGPU = "- vms: train-001\n  vgpu: [grid_a100d-20c]\n"
+VGPU = "- vms: train-001\n  vgpu: [grid_a100dx-20c]\n"
 KEYS = "- vms: train-[001:{n:03}]\n  tuning: {{extra_config: {{a.key: '1'}}}}\n"
 
 
@@ -61,25 +56,21 @@ def scenario(gpu: int, plain: int) -> str:
     )
 
 
-def counted(lab: Any, *argv: str) -> tuple[Counter[str], int]:
-    """Carry out a command; return its requests by method, and the bytes of the answers."""
-    before = lab.get("/lab/traffic")
-    own = {"VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(lab.directory / "state")}
-    argv = (sys.executable, "-m", "vsphere_ai", *argv, "-i", str(LAB))
-    done = subprocess.run(argv, env={**os.environ, **own}, capture_output=True, text=True)
-    if done.returncode not in (0, 1, 2):
-        raise SystemExit(f"{argv} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    after = lab.get("/lab/traffic")
-    calls, size = (Counter(after[what]) - Counter(before[what]) for what in ("calls", "bytes"))
-    return calls, size.total()
+def counted(estate: Estate, argv: tuple[str, ...]) -> dict[str, float]:
+    """Carry out a command; return its requests, and the bytes of the answers."""
+    before = estate.traffic()
+    tool(*argv, "-i", estate.inventory, env=estate.env, ok=(0, 1, 2))
+    after = estate.traffic()
+    calls, size = (sum(after[what].values()) - sum(before[what].values()) for what in ("calls", "bytes"))
+    return {"requests": calls, "mb": size / 1e6}
 
 
-def commands(directory: Path, gpu: int) -> Mapping[str, tuple[str, ...]]:
+def commands(folder: Path, gpu: int) -> Mapping[str, tuple[str, ...]]:
     """Return the commands, by what they are called."""
 
     def file(name: str, text: str) -> str:
-        (directory / name).write_text(text, "utf-8")
-        return str(directory / name)
+        (folder / name).write_text(text, "utf-8")
+        return str(folder / name)
 
     found: dict[str, tuple[str, ...]] = {name: (name,) for name in ("show", "capacity", "check", "doctor")}
     found["show --kind hardware"] = ("show", "--kind", "hardware")
@@ -97,29 +88,21 @@ def commands(directory: Path, gpu: int) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def main() -> int:
-    """Count, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--farm", default=["200,0", "0,200"], nargs="*", help="hosts with GPUs, and without")
-    parser.add_argument("-v", action="store_true", help="print the methods of each command")
-    given = parser.parse_args()
-    for farm in given.farm:
-        gpu, plain = map(int, farm.split(","))
+def measure(size: Size, times: int) -> list[Row]:
+    """Count once, however often others are measured: of hosts with GPUs, and of as many without."""
+    del times
+    hosts = min(MOST_HOSTS, size.hosts)
+    rows = []
+    for gpu, plain in ((hosts, 0), (0, hosts)):
         with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name:
-            directory = Path(name)
-            (directory / "farm.yml").write_text(scenario(gpu, plain), "utf-8")
-            lab = process.start(directory, directory / "farm.yml", exit_with=os.getpid(), timeout=600)
-            try:
-                print(f"{gpu} hosts with GPUs, {plain} without")
-                for label, argv in commands(directory, gpu).items():
-                    calls, size = counted(lab, *argv)
-                    print(f"  {label:34} {calls.total():6} {size / 1e6:9.2f} MB", flush=True)
-                    if given.v:
-                        print("     ", ", ".join(f"{m} {n}" for m, n in calls.most_common()))
-            finally:
-                process.stop(directory)
-    return 0
+            folder = Path(name)
+            with lab(size, folder / "lab", scenario(gpu, plain)) as estate:
+                works = commands(folder, gpu)
+                title = f"{hosts} hosts {'with' if gpu else 'without'} GPUs, a VM on each"
+                case = Case("requests", title, size, "requests", dict.fromkeys(works, "ours"))
+                rows += [case.row(label, [counted(estate, argv)]) for label, argv in works.items()]
+    return rows
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    alone(__doc__, measure)

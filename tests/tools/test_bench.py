@@ -1,0 +1,96 @@
+"""Every benchmark runs at the smallest size, writes its results, and says what is not installed; nothing is timed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.docgen import measured
+
+ROOT = Path(__file__).parents[2]
+BENCH = ROOT / "bench"
+SUBJECTS = {
+    "startup": {"python3 -c pass", "vsphere-ai --version", "vsphere-ai --help"},
+    "reading": {"bytes only, nothing parsed", "vsphere-ai", "pyVmomi, PropertyCollector"},
+    "peers": {"vsphere-ai", "pyVmomi, PropertyCollector", "pyVmomi, property by property"},
+    "requests": {"show", "capacity", "check", "plan: a vGPU for one VM", "apply: a key of 10 VMs", "rdma trace"},
+    "commands": {"start of the server", "plan of a change of every VM", "show", "capacity", "check"},
+    "growth": {"plan of them", "read back one VM"},
+    "capacity": {"mig", "mig, a spare host", "too much", "vsphere-ai"},
+    "sets": {"plan of VMs that are there", "plan of VMs of a set, to be made"},
+    "ipam": {"vsphere-ai"},
+    "writes": {"the tasks alone", "vsphere-ai"},
+    "ssh": {"paramiko alone, in as many threads", "vsphere-ai"},
+}
+"""Who is measured on every machine."""
+
+
+def bench(into, *arguments, **environment):
+    """Run the benchmarks as `make bench` does, with one run of each."""
+    argv = [sys.executable, str(BENCH / "run.py"), "--size", "XS", "--times", "1", "--into", str(into), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def test_every_subject_is_tried_here():
+    """And every module that measures is a subject."""
+    text = (BENCH / "run.py").read_text("utf-8")
+    named = dict(re.findall(r'^    "(\w+)": "(\w+)",$', text, re.MULTILINE))
+    assert list(named) == list(SUBJECTS)
+    measuring = {file.stem for file in BENCH.glob("*.py") if "\ndef measure(" in file.read_text("utf-8")}
+    assert measuring == set(named.values())
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_subject_is_measured(subject, tmp_path):
+    done = bench(tmp_path, "--only", subject)
+    assert done.returncode == 0, done.stderr
+    results = measured.read(tmp_path / "results.json")
+    assert {row.subject for row in results.rows} == {subject}
+    assert {row.who for row in results.rows} >= SUBJECTS[subject]
+    assert all(value >= 0 for row in results.rows for value in row.median.values())
+    assert all(row.median[row.by] > 0 for row in results.rows if row.by in row.median)
+    assert results.machine["cores"] in done.stdout
+    assert all(row.who in done.stdout for row in results.rows)
+
+
+def test_what_is_not_installed_is_named_and_left_out(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = bench(tmp_path, "--only", "startup", PATH=str(empty), ANSIBLE_PLAYBOOK="")
+    assert done.returncode == 0, done.stderr
+    assert "govc is not measured: it is not installed" in done.stderr
+    assert "Ansible is not measured: there is no ansible-playbook" in done.stderr
+    assert {row.who.partition(" ")[0] for row in measured.read(tmp_path / "results.json").rows} == {
+        "python3",
+        "vsphere-ai",
+    }
+
+
+def test_what_is_installed_is_measured_by_its_own_command(tmp_path):
+    log, govc = tmp_path / "log", tmp_path / "govc"
+    govc.write_text(f'#!/bin/sh\necho "$@" >> {log}\n', "utf-8")
+    govc.chmod(0o755)
+    done = bench(tmp_path, "--only", "startup", PATH=f"{tmp_path}:{os.environ['PATH']}", ANSIBLE_PLAYBOOK="")
+    assert done.returncode == 0, done.stderr
+    assert set(log.read_text("utf-8").splitlines()) == {"version"}
+    assert "govc version" in {row.who for row in measured.read(tmp_path / "results.json").rows}
+
+
+def test_a_subject_that_is_left_out_keeps_its_results(tmp_path):
+    for subject in ("growth", "ipam"):
+        done = bench(tmp_path, "--only", subject)
+        assert done.returncode == 0, done.stderr
+    assert [row.subject for row in measured.read(tmp_path / "results.json").rows] == ["growth", "growth", "ipam"]
+
+
+def test_an_unknown_subject_is_refused(tmp_path):
+    done = bench(tmp_path, "--only", "growth,speed")
+    assert done.returncode == 2
+    assert "no such subject: speed" in done.stderr
+    assert not (tmp_path / "results.json").exists()

@@ -1,0 +1,93 @@
+"""Pool of SSH connections to hosts: one for each, kept between the commands of a run, and a bounded number of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from vsphere_ai.connect.esxi import Ssh
+from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.leave import may_change
+from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.model.facts import Output
+from vsphere_ai.model.state import Target
+
+MOST_OPEN = 64
+"""Connections that are kept while nothing uses them; those that were used the longest time ago are closed first."""
+
+
+class SshPool:
+    """Gives the connection to a host, which is still closed at first, and is the same each time.
+
+    It stays open when a `with` block ends. It is closed with the pool, by `leave`, and when too many others are open.
+    """
+
+    def __init__(self, endpoint: Callable[[Target], SshEndpoint], gate: LoginGate) -> None:
+        self._endpoint, self._gate, self._most = endpoint, gate, MOST_OPEN
+        self._lock = threading.Lock()
+        self.may_change = may_change.get()
+        self._kept: dict[str, _Kept] = {}
+        """By name of the host; those that were used last come last."""
+
+    def __call__(self, host: Target) -> Ssh:
+        """Return the connection to a host; what `endpoint` raises where the host has no address."""
+        with self._lock:
+            if host.name not in self._kept:
+                self._kept[host.name] = _Kept(self, host.name, self._endpoint(host), self._gate)
+            return self._kept[host.name]
+
+    def leave(self, host: Target) -> None:
+        """Close the connection to a host that is about to reboot, or to stop its SSH service."""
+        with self._lock:
+            kept = self._kept.get(host.name)
+        if kept is not None:
+            kept.close()
+
+    def close(self) -> None:
+        """Close all connections, and keep none from now on."""
+        self._most = 0
+        self._close_beyond(0)
+
+    def used(self, name: str) -> None:
+        """Count a connection as the one that was used last, and close those that are too many."""
+        with self._lock:
+            if (kept := self._kept.pop(name, None)) is not None:
+                self._kept[name] = kept
+        self._close_beyond(self._most)
+
+    def _close_beyond(self, most: int) -> None:
+        with self._lock:
+            idle = [kept for kept in self._kept.values() if kept.is_open and not kept.is_in_use]
+        for kept in idle[: max(0, len(idle) - most)]:
+            kept.close()
+
+
+class _Kept(Ssh):
+    """A connection of a pool."""
+
+    def __init__(self, pool: SshPool, name: str, endpoint: SshEndpoint, gate: LoginGate) -> None:
+        super().__init__(endpoint, gate=gate)
+        self._pool, self._name, self._users = pool, name, 0
+
+    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
+        """Run one command; one that changes something only with leave, which is asked for when the way is open."""
+        if changes:
+            self.open()
+            self._pool.may_change()
+        return super().run(argv, deadline_s, changes=changes)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a `with` block or a command uses it."""
+        return self._users > 0 or self.is_busy
+
+    def __enter__(self) -> Self:
+        with self._counting:
+            self._users += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._counting:
+            self._users -= 1
+        self._pool.used(self._name)
