@@ -57,7 +57,7 @@ def longest_text(body: bytes | bytearray) -> int:
 
 def _without_sections(body: bytes | bytearray) -> bytes:
     """Return as many bytes, without comments, CDATA sections and instructions, which do not end a text."""
-    pieces, at = list[bytes](), 0
+    pieces, at = list[bytes | bytearray](), 0
     while found := _SECTION.search(body, at):
         if len(pieces) > 2 * _MOST_SECTIONS:
             raise NotSoap("it is in more pieces than any answer of vSphere")
