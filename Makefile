@@ -166,6 +166,7 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md
 	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
 	@$(BIN)/python -m tools.docgen.schemas docs/schemas
+	@$(BIN)/python -m tools.docgen.performance bench/results/page.json docs/performance.md docs/pictures
 
 site: $(VENV)/.installed-dev  ## build the documentation site: build/site/site/index.html
 	@$(BIN)/python -m tools.docgen.site build/site

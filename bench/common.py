@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from tools.docgen.bench_results import Figures, Row, Size
+from tools.docgen.measured import Figures, Row, Size
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "bench"

@@ -43,7 +43,7 @@ PLAIN_HOSTS = """\
 """
 TRAINING = '  - {{name: "train-[001:{gpu:03}]", host: "gpu[001:{gpu:03}].lab.local", network: dvpg-lan}}\n'
 OTHERS = '  - {{name: "vm-[0001:{plain:04}]", host: "esx[001:{plain:03}].lab.local", power: on, network: dvpg-lan}}\n'
-VGPU = "- vms: train-001\n  vgpu: [grid_a100d-20c]\n"
+VGPU = "- vms: train-001\n  vgpu: [grid_a100dx-20c]\n"
 KEYS = "- vms: train-[001:{n:03}]\n  tuning: {{extra_config: {{a.key: '1'}}}}\n"
 
 

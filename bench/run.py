@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from common import BUILD, SIZES, machine
 
-from tools.docgen.bench_results import Results, Row, Size, read, table
+from tools.docgen.measured import Results, Row, Size, read, table
 from tools.docgen.performance import drawings
 from tools.docgen.targets import judged
 
@@ -68,12 +69,16 @@ def measured(subject: str, size: Size, times: int) -> list[Row]:
     return rows
 
 
-def kept(file: Path, only: set[str]) -> dict[str, list[Row]]:
-    """Return the results of the subjects that are not measured now, where they are of the same machine."""
-    if not file.exists() or (old := read(file)).machine != machine():
-        return {}
+def kept(file: Path, only: set[str]) -> tuple[dict[str, list[Row]], float]:
+    """Return the results of the subjects that are not measured now, and the load; nothing of another machine."""
+    try:
+        old = read(file)
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or one of another version
+        return {}, 0.0
+    if old.machine != machine():
+        return {}, 0.0
     subjects = dict.fromkeys(row.subject for row in old.rows if row.subject not in only)
-    return {subject: [row for row in old.rows if row.subject == subject] for subject in subjects}
+    return {subject: [row for row in old.rows if row.subject == subject] for subject in subjects}, old.load
 
 
 def write(results: Results, folder: Path) -> None:
@@ -94,10 +99,12 @@ def main(arguments: list[str] | None = None) -> int:
     only = set(filter(None, given.only.split(","))) or set(SUBJECTS)
     if unknown := only - set(SUBJECTS):
         parser.error(f"no such subject: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
-    found = kept(given.into / RESULTS.name, only)
+    load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    found, before = kept(given.into / RESULTS.name, only)
+    load = max(load, before if found else 0.0)
     found |= {subject: measured(subject, SIZES[given.size], given.times) for subject in SUBJECTS if subject in only}
     rows = [row for subject in SUBJECTS for row in found.get(subject, ())]
-    results = Results(machine(), datetime.now(UTC).date().isoformat(), rows)
+    results = Results(machine(), datetime.now(UTC).date().isoformat(), load, rows)
     write(results, given.into)
     print(", ".join(f"{key} {value}" for key, value in results.machine.items()), end="\n\n")
     print(table([row for row in rows if row.subject in only]))

@@ -38,7 +38,10 @@ PasswordAuthentication no
 MaxStartups 500
 MaxSessions 100
 UseDNS no
+PermitUserRC no
+SetEnv HOME={folder}
 """
+"""A home of its own: what a shell reads there as it starts is no part of SSH."""
 
 
 @contextlib.contextmanager

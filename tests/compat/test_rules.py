@@ -326,6 +326,7 @@ OPTIONAL = {
     "host.pvrdma-vmknic": {"config.network.vnic", "config.network.rdmaDevice", "config.network.proxySwitch"},
     "host.rdma-mtu": {"config.network.proxySwitch"},
     "host.rdma-uplinks": {"config.network.proxySwitch"},
+    "host.roce-dcb": {"query:nmlx5_core"},
     **state_rules.OPTIONAL,
 }
 NEEDED = [

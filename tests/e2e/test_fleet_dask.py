@@ -5,45 +5,54 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.dask_fleet import PLAY, QUICK, SCENARIO, SITES, Cluster, effects, inventory, once
+import trustme
+from support.dask_fleet import QUICK, Cluster
+from support.fleets import SITES, all_once, effects, once, playbook, scenario, until
+from support.fleets import inventory as text_of
 
 from vsphere_ai.runs import journal
+from vsphere_ai.security.state_dir import state_dir
 
 pytestmark = pytest.mark.lab
-BERLIN = "- vms: berlin-*\n  hardware: {version: 19}\n"
-SLOW = SCENARIO.format("berlin", 0.4)
-FENCED = r"is over|coordinator was not reached"
+BERLIN = playbook(["berlin"])
+SLOW = scenario("berlin", 0.4)
+FENCED = r"is over|so nothing is sent"
 
 
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
+def make_cluster(tmp_path, monkeypatch):
     for name, value in QUICK.items():
         monkeypatch.setenv(name, value)
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
+    made = []
+
+    def make(tls=None):
+        made.append(Cluster(tmp_path, tls))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
-def until(true, seconds=30.0):
-    """Wait until a function returns something true, and return it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("did not happen in time")
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster()
+
+
+def inventory(cli, site, lab):
+    """The inventory at a site, which has this vCenter only."""
+    return cli.file(text_of({site: lab}), f"{site}.yml")
 
 
 def served(cluster, *inventories):
     """Workers that serve, each of a machine of its own."""
     workers = [cluster.worker(each) for each in inventories]
     for each in workers:
-        each.until("worker .* at t")
+        each.until("vCenters")
     return workers
 
 
@@ -68,33 +77,50 @@ def states(cli, *arguments):
     return {s["vcenter"]: s["state"] for s in json.loads(cli.out)["fleets"][-1]["shards"]}
 
 
-def sessions(lab, new_client):
-    return {s.key for s in new_client(lab).content.sessionManager.sessionList}
+def sessions(client):
+    """Login sessions in a lab, but for the client's own."""
+    return {s.key for s in client.content.sessionManager.sessionList} - {client.session.key}
 
 
 def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_lab, cluster):
-    sites = {site: make_lab(SCENARIO.format(site, 0.02)) for site in SITES}
-    served(cluster, *(inventory(cli, site, lab) for site, lab in sites.items()))
-    playbook = cli.file(PLAY)
-    assert cli("fleet", "plan", playbook, *cluster.place) == 0, cli.err
+    sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
+    workers = served(cluster, *(inventory(cli, site, lab) for site, lab in sites.items()))
+    whole = cli.file(playbook())
+    assert cli("fleet", "plan", whole, *cluster.place) == 0, cli.err
     assert "Fleet plan, 2 vCenters" in cli.out
     wrong = cli.file("- include: more.yml\n", "wrong.yml")
     cli.file("- vms: berlin-*\n  hardware: {version: none}\n", "more.yml")
     assert cli("fleet", "plan", wrong, *cluster.place) == 65
     assert f"{wrong.parent / 'more.yml'}:2:23" in cli.err, "the place in the operator's file"
-    assert cli("fleet", "plan", playbook, *cluster.place, "--vcenter", "berlin,hamburg") == 5
+    assert cli("fleet", "plan", whole, *cluster.place, "--vcenter", "berlin,hamburg") == 5
     assert cli.error == "fleet.no-worker"
-    assert cli("fleet", "plan", playbook, *cluster.place, "-i", "berlin.yml") == 64
-    assert cli("fleet", "apply", playbook, *cluster.place, "--yes", "--format", "json") == 0, cli.err
+    assert cli("fleet", "plan", whole, *cluster.place, "-i", "berlin.yml") == 64
+    assert cli("fleet", "apply", whole, *cluster.place, "--yes", "--format", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
     assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    all_once(sites)
     assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
     assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the copies of the journals"
-    assert cli("fleet", "apply", playbook, *cluster.place, "--yes") == 0, "nothing to do"
+    assert cli("fleet", "apply", whole, *cluster.place, "--yes") == 0, "nothing to do"
     assert cli("fleet", "resume", done["fleet"], *cluster.place) == 0
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    all_once(sites)
+    require_no_secret(sites, cluster, workers)
+    cluster.worker(inventory(cli, "berlin", sites["berlin"]), version="9.9.9").until("vCenters")
+    assert cli("fleet", "plan", whole, *cluster.place) == 1
+    assert cli.error == "fleet.version"
+    assert "9.9.9" in cli.err
+
+
+def require_no_secret(sites, cluster, workers):
+    """No password left its site: it is in the memory of the worker there, and of no other process; and in no file."""
+    words = [(lab.directory / "password").read_text().strip() for lab in sites.values()]
+    assert [[w.holds(word) for word in words] for w in workers] == [[True, False], [False, True]]
+    assert not any(cluster.scheduler.holds(word) for word in words)
+    texts = [each.read() for each in cluster.processes]
+    files = [path.read_bytes() for path in state_dir().rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert not [word for word in words if any(word in t for t in texts) or any(word.encode() in f for f in files)]
 
 
 @pytest.mark.parametrize("moment", ["lease", "intent", "end"])
@@ -118,16 +144,18 @@ def test_another_worker_goes_on_where_one_was_killed(cli, make_lab, cluster, mom
 
 def test_a_worker_that_stood_still_past_its_lease_sends_nothing_more(cli, make_lab, cluster, new_client):
     lab = make_lab(SLOW)
+    client = new_client(lab)
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "--format", "json")
     first, second = holder(workers)
     until(begun)
-    old = sessions(lab, new_client)
+    old = sessions(client)
+    assert old
     first.signal(signal.SIGSTOP)
     second.until("epoch 2")
+    until(lambda: not old & sessions(client))  # ended by the second worker
     assert command.ended() == 0, command.seen + second.read()
     before = lab.get("/lab/ledger")["entries"]
-    assert not old & sessions(lab, new_client) - {s.key for s in ()} or True
     first.signal(signal.SIGCONT)
     first.until(FENCED)
     assert lab.get("/lab/ledger")["entries"] == before
@@ -159,7 +187,7 @@ def test_a_run_goes_on_without_the_scheduler(cli, make_lab, cluster):
     assert command.ended() == 0, command.seen + worker.read()
     assert effects(lab) == once("berlin")
     cluster.start_scheduler(int(cluster.address.rpartition(":")[2]))
-    worker.until("worker .* at t.*(.|\n)*worker .* at t")
+    worker.until(r"(vCenters berlin(.|\n)*){2}")
     assert cli("fleet", "plan", cli.file(BERLIN), *cluster.place) == 0, cli.err
 
 
@@ -204,3 +232,98 @@ def test_a_worker_that_is_stopped_hands_its_run_over(cli, make_lab, cluster):
     assert "epoch 2" in second.read()
     assert effects(lab) == once("berlin")
     assert not [*Path(first.state).glob("workers/*")], "it leaves nothing"
+
+
+def test_with_tls_only_certificates_of_the_fleet_are_accepted(cli, make_lab, make_cluster, tmp_path):
+    own, other = (issued(trustme.CA(), tmp_path / name) for name in ("own", "other"))
+    cluster = make_cluster(own)
+    assert cluster.address.startswith("tls://")
+    lab = make_lab(scenario("berlin", 0.02))
+    served(cluster, inventory(cli, "berlin", lab))
+    own_playbook = cli.file(BERLIN)
+    place = ["--executor", f"dask:{cluster.address}"]
+    stranger = [text for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), other, strict=True) for text in pair]
+    assert cli("fleet", "plan", own_playbook, *place, *stranger) == 5
+    assert cli.error == "fleet.scheduler"
+    assert cli("fleet", "plan", own_playbook, *place) == 64
+    assert cli.error == "usage.tls"
+    assert cli("fleet", "plan", own_playbook, "--executor", "dask:tcp://192.0.2.1:8786") == 64
+    assert cli.error == "usage.tls"
+    assert cli("fleet", "worker", "tcp://192.0.2.1:8786", "-i", "berlin.yml") == 64
+    assert cli.error == "usage.tls"
+    assert effects(lab) == {}
+    assert cli("fleet", "apply", own_playbook, *cluster.place, "--yes") == 0, cli.err
+    assert effects(lab) == once("berlin")
+
+
+def issued(authority, folder):
+    """Files of a certificate authority, of a certificate and of its key."""
+    folder.mkdir()
+    made, files = authority.issue_cert("dask-internal"), [folder / f"{part}.pem" for part in ("ca", "cert", "key")]
+    authority.cert_pem.write_to_path(str(files[0]))
+    made.cert_chain_pems[0].write_to_path(str(files[1]))
+    made.private_key_pem.write_to_path(str(files[2]))
+    return files
+
+
+def test_the_privilege_to_end_sessions_is_asked_for_while_planning(cli, make_lab, cluster):
+    lab = make_lab(scenario("berlin", 0.02) + "privileges_denied: [Sessions.TerminateSession]\n")
+    served(cluster, inventory(cli, "berlin", lab))
+    assert cli("fleet", "plan", cli.file(BERLIN), *cluster.place) == 4
+    assert cli.error == "account.privileges"
+    assert "Sessions.TerminateSession" in cli.err
+
+
+@pytest.mark.parametrize("moment", ["lock", "intent"])
+def test_the_lock_in_vcenter_of_a_killed_worker_keeps_no_one_off(cli, make_lab, cluster, moment):
+    """It names the fleet run before there is a journal, and is in the journal after that."""
+    lab = make_lab(SLOW)
+    workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--lock", "vcenter", "--format", "json")
+    first, second = holder(workers)
+    until(lambda: calls(lab).count("CreateFolder") >= 5 if moment == "lock" else begun())
+    first.kill()
+    assert cli("fleet", "status") == 0
+    run = json.loads(next((state_dir() / "fleets").glob("*.json")).read_text())["shards"][0]["run"]
+    if moment == "intent":
+        assert cli("resume", run, "-i", inventory(cli, "berlin", lab)) == 7
+        assert cli.error == "run.under-way", "only the fleet run knows when no worker has it any more"
+    assert command.ended() == 0, command.seen + second.read()
+    assert effects(lab) == once("berlin")
+    assert "epoch 2" in second.read()
+
+
+def calls(lab):
+    """The calls since the run has its lease: a lock is whole after five of them. Comparing locks and unlocks before."""
+    entries = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
+    last = max((n for n, call in enumerate(entries) if call == "Destroy_Task"), default=-1)
+    return entries[last + 1 :]
+
+
+HOSTS = """
+name: {0}
+timing: {{boot_seconds: 0.3, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts:
+  - name: "esx[01:02].{0}.local"
+    cluster: {0}
+    ssh: {{running: true, policy: on}}
+    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
+"""
+FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
+
+
+def test_one_worker_serves_two_vcenters_within_one_budget(cli, make_lab, cluster):
+    labs = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    served(cluster, cli.file(text_of(labs), "both.yml"))
+    given = ("fleet", "apply", cli.file(FUNCTIONS), *cluster.place, "--yes", "--reboot", "4", "--budget", "1")
+    assert cli(*given) == 0, cli.out + cli.err
+    found = []
+    for lab in labs.values():
+        entries = lab.get("/lab/ledger")["entries"]
+        began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
+        ended = {e["object"]: e["time"] for e in entries if e["call"] == "ExitMaintenanceMode_Task"}
+        found += [(began[host], ended[host]) for host in began]
+    assert len(found) == 4
+    found.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(found)), found

@@ -23,7 +23,8 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step
 from vsphere_ai.planning.planner import Plan, make_plan, remaining
-from vsphere_ai.reading.collector import LIGHT, OPTION, SOFTWARE, Depth, Request, collect
+from vsphere_ai.reading.collector import LIGHT, Depth, Request, collect
+from vsphere_ai.reading.host_calls import is_call
 from vsphere_ai.reading.requirements import wanted_paths
 from vsphere_ai.resources import kinds
 
@@ -139,7 +140,7 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callabl
         def again(of: Target) -> Estate:
             # the target alone: reading the whole inventory once is recorded already
             managed = of.ref.partition(":")[0]
-            leaves = [p for p in wanted_paths()[managed] if p != SOFTWARE and not p.startswith(OPTION)]
+            leaves = [p for p in wanted_paths()[managed] if not is_call(p)]
             fresh = vcenter.read_objects([of.ref], {managed: (*LIGHT[managed], *leaves)})
             return Estate(estate.about, {**estate.objects, of.ref: fresh[of.ref]})
 

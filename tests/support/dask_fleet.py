@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import selectors
@@ -9,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 
 PYTHON = sys.executable
 QUICK = {
@@ -20,6 +20,14 @@ QUICK = {
     "DASK_DISTRIBUTED__COMM__RETRY__COUNT": "0",
 }
 
+OTHER = """
+import sys
+import vsphere_ai
+vsphere_ai.__version__ = {0!r}
+from vsphere_ai.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 class Process:
     """A process whose output is read as it comes."""
@@ -27,7 +35,7 @@ class Process:
     def __init__(self, *arguments, env=None):
         self.seen = ""
         self.process = subprocess.Popen(
-            [PYTHON, "-m", *map(str, arguments)],
+            [PYTHON, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -71,6 +79,19 @@ class Process:
         self.read()
         return self.process.returncode
 
+    def holds(self, secret):
+        """Tell whether a text is anywhere in the memory of the process, which has to be alive."""
+        with open(f"/proc/{self.pid}/maps") as maps, open(f"/proc/{self.pid}/mem", "rb", 0) as memory:
+            for line in maps:
+                place, rights, *_ = line.split()
+                start, end = (int(part, 16) for part in place.split("-"))
+                if rights.startswith("rw"):
+                    with contextlib.suppress(OSError, ValueError):
+                        memory.seek(start)
+                        if secret.encode() in memory.read(end - start):
+                            return True
+        return False
+
     def signal(self, number):
         self.process.send_signal(number)
 
@@ -95,7 +116,14 @@ class Cluster:
             names = ("--tls-ca-file", "--tls-cert", "--tls-key")
             files = [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)]
         scheme = "tls" if self.tls else "tcp"
-        given = ("distributed.cli.dask_scheduler", "--no-dashboard", "--host", f"{scheme}://127.0.0.1:{port}", *files)
+        given = (
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--no-dashboard",
+            "--host",
+            f"{scheme}://127.0.0.1:{port}",
+            *files,
+        )
         self.scheduler = self.start(*given)
         self.address = self.scheduler.until(r"Scheduler at:\s+(\S+)")[1]
 
@@ -109,20 +137,20 @@ class Cluster:
         names = ("--tls-ca", "--tls-cert", "--tls-key")
         return [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)] if self.tls else []
 
-    def worker(self, inventory, *more, env=None):
-        """Start a worker, and wait until it serves."""
+    def worker(self, inventory, *more, version=""):
+        """Start a worker, on a machine of its own; `version`: of another vsphere-ai."""
         self.workers += 1
         state = self.folder / f"site-{self.workers}"
         state.mkdir(mode=0o700)
-        own = {"VSPHERE_AI_STATE_DIR": str(state), **(env or {})}
-        given = ("vsphere_ai", "fleet", "worker", self.address, "-i", inventory, *self.tls_options, *more)
-        made = self.start(*given, env=own)
+        given = ("fleet", "worker", self.address, "-i", inventory, *self.tls_options, *more)
+        program = ("-c", OTHER.format(version)) if version else ("-m", "vsphere_ai")
+        made = self.start(*program, *given, env={"VSPHERE_AI_STATE_DIR": str(state)})
         made.state = state
         return made
 
     def command(self, *arguments, env=None):
         """Start a command of the coordinator."""
-        return self.start("vsphere_ai", "fleet", *arguments, *self.place, env=env)
+        return self.start("-m", "vsphere_ai", "fleet", *arguments, *self.place, env=env)
 
     @property
     def place(self):
@@ -131,36 +159,3 @@ class Cluster:
     def close(self):
         for each in reversed(self.processes):
             each.kill()
-
-
-SCENARIO = """
-name: {0}
-timing: {{boot_seconds: 0.3, task_seconds: {1}, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
-vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
-"""
-SITES = ("berlin", "munich")
-PLAY = "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in SITES)
-
-
-def inventory(cli, site, lab):
-    """An inventory with one vCenter, as it lies at its site."""
-    text = f"""vcenters:
-  {site}:
-    address: 127.0.0.1
-    port: {lab.port}
-    username: administrator@vsphere.local
-    password: "file:{lab.directory / "password"}"
-    tls: {{ca_file: "{lab.directory / "ca.pem"}"}}
-"""
-    return cli.file(text, f"{site}.yml")
-
-
-def effects(lab):
-    """How often each VM was upgraded, by the lab's ledger."""
-    return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
-
-
-def once(site):
-    return {f"{site}-{n:02}": 1 for n in range(1, 5)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.docgen import bench_results
+from tools.docgen import measured
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
@@ -50,7 +50,7 @@ def test_every_subject_is_tried_here():
 def test_a_subject_is_measured(subject, tmp_path):
     done = bench(tmp_path, "--only", subject)
     assert done.returncode == 0, done.stderr
-    results = bench_results.read(tmp_path / "results.json")
+    results = measured.read(tmp_path / "results.json")
     assert {row.subject for row in results.rows} == {subject}
     assert {row.who for row in results.rows} >= SUBJECTS[subject]
     assert all(value >= 0 for row in results.rows for value in row.median.values())
@@ -66,7 +66,7 @@ def test_what_is_not_installed_is_named_and_left_out(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "govc is not measured: it is not installed" in done.stderr
     assert "Ansible is not measured: there is no ansible-playbook" in done.stderr
-    assert {row.who.partition(" ")[0] for row in bench_results.read(tmp_path / "results.json").rows} == {
+    assert {row.who.partition(" ")[0] for row in measured.read(tmp_path / "results.json").rows} == {
         "python3",
         "vsphere-ai",
     }
@@ -79,14 +79,14 @@ def test_what_is_installed_is_measured_by_its_own_command(tmp_path):
     done = bench(tmp_path, "--only", "startup", PATH=f"{tmp_path}:{os.environ['PATH']}", ANSIBLE_PLAYBOOK="")
     assert done.returncode == 0, done.stderr
     assert set(log.read_text("utf-8").splitlines()) == {"version"}
-    assert "govc version" in {row.who for row in bench_results.read(tmp_path / "results.json").rows}
+    assert "govc version" in {row.who for row in measured.read(tmp_path / "results.json").rows}
 
 
 def test_a_subject_that_is_left_out_keeps_its_results(tmp_path):
     for subject in ("growth", "ipam"):
         done = bench(tmp_path, "--only", subject)
         assert done.returncode == 0, done.stderr
-    assert [row.subject for row in bench_results.read(tmp_path / "results.json").rows] == ["growth", "growth", "ipam"]
+    assert [row.subject for row in measured.read(tmp_path / "results.json").rows] == ["growth", "growth", "ipam"]
 
 
 def test_an_unknown_subject_is_refused(tmp_path):

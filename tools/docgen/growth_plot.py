@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from tools.docgen.bench_results import Series
+from tools.docgen.measured import Series
 
 WIDE, HIGH = 820, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 320, 52, 48

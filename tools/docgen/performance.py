@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.docgen.bench_results import Results, Row, cases, columns, read, series
 from tools.docgen.growth_plot import plot
+from tools.docgen.measured import Results, Row, cases, columns, read, series
 from tools.docgen.targets import judged
 
 BLOCK = re.compile(r"(<!-- results: (?P<name>[a-z]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -25,10 +25,15 @@ DRAWINGS = {
 """Of each subject that grows: the case that is drawn, the title, and the unit."""
 
 
+QUIET = 0.25
+"""Load of a machine on which nothing else runs, but what is always there."""
+
+
 def machine_text(results: Results) -> str:
     """Return what the figures were measured on."""
     said = ", ".join(f"{key} {value}" for key, value in results.machine.items())
-    return f"Measured on {results.date}: {said}."
+    busy = "nothing else ran" if results.load < QUIET else f"other programs wanted {results.load:.0%} of the cores"
+    return f"Measured on {results.date}, when {busy}. The machine: {said}."
 
 
 def targets_text(results: Results) -> str:
@@ -43,7 +48,7 @@ def subject_text(rows: Sequence[Row]) -> str:
     parts = []
     for members in cases(row for row in rows if row.size.vms == largest):
         found = [[head, *cells] for head, *cells in columns(members)]
-        lines = [f"**{_upper(members[0].case)}** ({members[0].size})", ""]
+        lines = [f"**{members[0].case}** ({members[0].size})", ""]
         for number, line in enumerate(zip(*found, strict=True)):
             lines.append(f"| {' | '.join(line)} |")
             if not number:
@@ -55,10 +60,6 @@ def subject_text(rows: Sequence[Row]) -> str:
         title = DRAWINGS[subject][1]
         parts.append(f"![{title}: growth with the VMs of the estate](pictures/growth-{subject}.svg)")
     return "\n\n".join(parts)
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def drawing_of(rows: Sequence[Row], subject: str) -> str | None:

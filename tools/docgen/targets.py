@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tools.docgen.bench_results import Row, number
+from tools.docgen.measured import Row, number
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need, lacking, needed
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 RULE = "account.privileges"
 ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
 
+LASTS = 10.0
+"""Seconds for which an answer holds: a plan that nobody had to confirm is carried out within them."""
+MOST_ASKED = 1000
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
@@ -31,8 +36,7 @@ def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
 
 def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
     kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
-    for ref in dict.fromkeys(n.ref for n in missing):
-        own = [n for n in missing if n.ref == ref]
+    for ref, own in grouped(missing, lambda need: need.ref).items():
         target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
         listed = ", ".join(f"{n.privilege} ({n.reason})" for n in own)
         yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
@@ -59,10 +63,20 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
 
     if not plan.steps:
         return []
-    needs = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
-    root, reason = str(session.vcenter.service("rootFolder")), "ends the sessions of a worker that was lost"
-    needs += [Need("the root folder", root, privilege, reason) for privilege in session.options.root_privileges]
-    try:
-        return sorted(lacking(needs, session.vcenter.missing_privileges))
-    except StepFailed:
-        return []
+    needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
+    at, known, lacks = session.lacking
+    if needs != known or time.monotonic() - at > LASTS:
+        try:
+            lacks = sorted(lacking(needs, _ask(session, needs)))
+        except StepFailed:
+            return []
+        session.lacking = (time.monotonic(), needs, lacks)
+    return lacks
+
+
+def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
+    """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
+    refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
+    many = len(refs) * len(privileges) > MOST_ASKED
+    found = {} if many else session.vcenter.missing_privileges(refs, privileges)
+    return session.vcenter.missing_privileges if many else lambda _refs, _privileges: found

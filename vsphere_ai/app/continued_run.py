@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app import fleet_record
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.locking import held
 from vsphere_ai.app.open_runs import announce_ssh
@@ -59,6 +60,7 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
 
     Targets that are no longer in the inventory are left out, and returned.
     """
+    fleet_record.require_free(record.id)
     _require_free(record)
     # from here on vCenter is waited for as in the run itself
     session.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
@@ -79,8 +81,8 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     looks = {f.host.ref for f in approved.impact.found if f.mig}
     plan, estate, resumed = plan_again(session, playbook, record.pending(), looks)
     kept = {*resumed.true, *resumed.unclear, *unreachable, *_still_shutting_down(record, plan)}
-    for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
-        record.resolve(pending)  # it was never made, or someone else has closed it
+    # it was never made, or someone else has closed it
+    record.resolve(*(d for d in record.pending() if d not in kept and d.kind != "lock"))
     missing = gone(playbook, outstanding, estate, approved)
     for target in missing:
         emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))
@@ -111,8 +113,7 @@ def _forget_gone(context: Context, record: Journal) -> None:
     outstanding = [d for d in record.pending() if d.kind != "lock"]
     refs = sorted({d.target.ref for d in outstanding})
     there = context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
-    for pending in (d for d in outstanding if d.target.ref not in there):
-        record.resolve(pending)
+    record.resolve(*(d for d in outstanding if d.target.ref not in there))
 
 
 def _still_shutting_down(record: Journal, plan: Plan) -> Iterator[Pending]:
@@ -120,8 +121,5 @@ def _still_shutting_down(record: Journal, plan: Plan) -> Iterator[Pending]:
 
     Whenever such a guest powers off from now on, also before the next request, that is no external change.
     """
-    steps = (p.step for p in plan.steps)
-    offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
-    for each in requested_shutdowns(record):
-        if each.pending.target.ref in offs:
-            yield each.pending
+    offs = {p.step.target.ref for p in plan.steps if isinstance(p.step, PowerOff)}
+    yield from (each.pending for each in requested_shutdowns(record) if each.pending.target.ref in offs)

@@ -29,7 +29,7 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading.collector import Depth, Request, collect, left_running
-from vsphere_ai.reading.scope import may_accelerate
+from vsphere_ai.reading.host_calls import is_worth, may_accelerate
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.file_ownership import gap
 
@@ -88,7 +88,7 @@ def read(session: Session) -> Estate:
             "ClusterComputeResource": ("name", "parent", "configurationEx"),
         },
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
-        worth=may_accelerate,
+        worth=is_worth,
         parallel=session.options.parallel,
         progress=session.progress,
     )

@@ -41,10 +41,7 @@ class FarmState:
 
 
 class FarmReader:
-    """Reads a farm again and again; `state` may be asked from every thread.
-
-    With `follows` it reads what has changed, and all of it at times.
-    """
+    """Reads a farm again and again, with `follows` what has changed; `state` may be asked from every thread."""
 
     def __init__(
         self, session: Session, playbooks: tuple[Playbook, ...], interval: float, *, follows: bool = True

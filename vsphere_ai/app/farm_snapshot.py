@@ -10,7 +10,7 @@ from pathlib import Path
 from vsphere_ai.app.gpu_capacity import Uses, uses_now
 from vsphere_ai.app.live_cursor import is_lasting
 from vsphere_ai.app.plan_playbook import make_plan
-from vsphere_ai.app.read_estate import read_everything
+from vsphere_ai.app.read_estate import OF_PATHS, read_everything
 from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.app.surroundings import world_of
 from vsphere_ai.errors import Denied, VsphereAiError
@@ -40,10 +40,7 @@ class FarmRequest:
 
 @dataclass(frozen=True)
 class PlaybookDrift:
-    """The plan that would bring an estate back to a playbook; None with why that is not known.
-
-    `lasting`: it holds for as long as vCenter reports no change.
-    """
+    """The plan that would bring an estate back to a playbook; None with why that is not known."""
 
     playbook: str
     plan: Plan | None = None
@@ -85,7 +82,7 @@ def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmS
     """
     began = time.monotonic()
     own = session.again()
-    estate = read_everything(own, probes=live.STATE)
+    estate = read_everything(own, probes=live.STATE, calls=OF_PATHS)
 
     def looked(estate: Estate) -> tuple[Uses, tuple[Trace, ...]]:
         view = View(estate, observe(estate, kinds()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,9 +74,10 @@ def require_loopback(host: str, text: str) -> None:
 
 @contextmanager
 def needed() -> Iterator[None]:
-    """Turn the absence of a library of the extra into an error that names the command."""
+    """Turn the absence of a library of the extra into an error that names the command; Dask says only what is wrong."""
     try:
         yield
+        logging.getLogger(PACKAGE).setLevel(logging.ERROR)  # importing it has set another level
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in LIBRARIES:
             raise

@@ -19,6 +19,8 @@ from vsphere_ai.execution.host_budget import HostBudget
 from vsphere_ai.runs.journal import runs_dir
 from vsphere_ai.runs.replica import Replica
 
+ENDS = ("outcome", "release")
+"""What may be said again after it has ended a lease, because the answer was lost."""
 ASKING = 2.0
 """Seconds; a worker that waits for a lease asks every second."""
 
@@ -109,7 +111,9 @@ class Coordinator:
                 return self._acquire(care, str(values.get("worker", "")))
         epoch = values.get("epoch")
         with care.lock:
-            if epoch != care.lease.epoch or not isinstance(epoch, int):
+            # each answer counts as a renewal over there
+            alive = isinstance(epoch, int) and care.lease.renew(epoch, time.monotonic())
+            if not alive and not (op in ENDS and epoch == care.lease.epoch):
                 now = f"epoch {care.lease.epoch}, by {care.worker or 'this machine'}"
                 text = f"run {care.shard.run} is carried out in {now}: epoch {epoch} is over"
                 raise Storage(text, "nothing: the other worker finishes it", rule="fleet.fenced")
@@ -118,7 +122,8 @@ class Coordinator:
     def _of_holder(self, op: str, care: Care, values: Values, blob: bytes) -> Values:
         match op:
             case "renew":
-                return self._renew(care, values.get("events"))
+                self._show(care, values.get("events"))
+                return {"stop": self.stopping()}
             case "begin" | "add":
                 self._write(op, care, values, blob)
             case "login":
@@ -130,7 +135,7 @@ class Coordinator:
             case "budget":
                 return {"found": self._ask_budget(care.shard.run, values)}
             case "outcome" | "release":
-                self._renew(care, values.get("events"))
+                self._show(care, values.get("events"))
                 self._end(care, values.get("outcome"))
             case _:
                 raise UsageError(f"'{op}' is not known here", "use the same version of vsphere-ai everywhere")
@@ -158,11 +163,9 @@ class Coordinator:
         found |= {"sessions": list(record.before(epoch)), "budget": self._budget is not None}
         return found, care.replica.content()
 
-    def _renew(self, care: Care, events: JsonValue) -> Values:
-        care.lease.renew(care.lease.epoch, time.monotonic())
+    def _show(self, care: Care, events: JsonValue) -> None:
         for each in events if isinstance(events, list) else ():
             self._emit(care.shard.vcenter, event_of(each))
-        return {"stop": self.stopping()}
 
     def _write(self, op: str, care: Care, values: Values, blob: bytes) -> None:
         number = values.get("number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vsphere_ai.app.fleet_shard import Shard, title_of
@@ -26,6 +27,20 @@ def fence(shard: Shard, sessions: Sequence[str]) -> None:
         found = vcenter_lock.find(session.vcenter)
         if found is not None and found.holder.run in (shard.run, title_of(shard)):
             vcenter_lock.remove(session.vcenter, found.ref)
+
+
+def require_privilege(estate: EstateRequest) -> None:
+    """`Denied` where the account may not end sessions: a worker that is lost could not be followed by another."""
+    bare = replace(estate, limit="", variables=(), vars_files=())
+    with open_session(bare) as session:
+        root = str(session.vcenter.service("rootFolder"))
+        try:
+            missing = session.vcenter.missing_privileges([root], [PRIVILEGE])
+        except StepFailed:  # a server that does not answer this says so later
+            return
+        if missing:
+            text = f"{session.settings.username} lacks {PRIVILEGE}, which ends the sessions of a worker that is lost"
+            raise Denied(text, "give it the privilege on the root folder", rule="account.privileges")
 
 
 def _end(vcenter: VCenter, key: str) -> None:

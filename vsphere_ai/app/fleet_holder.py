@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Event
-from vsphere_ai.app.fleet_lease import Held
+from vsphere_ai.app.fleet_lease import Held, clock
 from vsphere_ai.app.fleet_rpc import Caller, Values
 from vsphere_ai.app.fleet_wire import cleaned, event_values
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
@@ -32,7 +32,7 @@ class Holder:
     def __init__(self, caller: Caller, run: str, epoch: int, held: Held, stop: Callable[[int], None]) -> None:
         self._caller, self._run, self._epoch, self.held, self._request_stop = caller, run, epoch, held, stop
         self._events: deque[JsonValue] = deque(maxlen=MOST_EVENTS)
-        self._number = 0
+        self._number, self._fenced = 0, False
         self._writing, self._ended = threading.Lock(), threading.Event()
         self._renewing = threading.Thread(target=self._renew, name=f"lease-{run}", daemon=True)
 
@@ -72,8 +72,8 @@ class Holder:
 
     def may_change(self) -> None:
         """Return when a change may be sent; raises `Storage` where it may not any more."""
-        while not self.held.may_send(time.monotonic()):
-            if self.held.over(time.monotonic()):
+        while not self.held.may_send(clock()):
+            if self.held.over(clock()):
                 raise self._lost()
             time.sleep(PAUSE / 4)
 
@@ -105,7 +105,7 @@ class Holder:
     def ask(self, op: str, values: Values, blob: bytes = b"") -> Values:
         """Ask until there is an answer, or the lease is lost: then, and where the answer is no, raise `Storage`."""
         while True:
-            if self.held.over(time.monotonic()):
+            if self.held.over(clock()):
                 raise self._lost()
             try:
                 return self._asked(op, values, blob)
@@ -113,7 +113,7 @@ class Holder:
                 time.sleep(PAUSE)
 
     def _asked(self, op: str, values: Values, blob: bytes = b"") -> Values:
-        asked = time.monotonic()
+        asked = clock()
         within = max(PAUSE, self.held.asked + self.held.terms.lease - asked)
         try:
             found, _ = self._caller.call(op, {**values, "run": self._run, "epoch": self._epoch}, blob, within)
@@ -121,15 +121,18 @@ class Holder:
             raise
         except VsphereAiError as error:
             if error.rule == FENCED:
-                self.held.lost = True
+                self._fenced = self.held.lost = True
                 self._request_stop(signal.SIGTERM)
             raise Storage(error.message, error.remedy, rule=error.rule) from error
         self.held.renewed(asked)
         return found
 
     def _lost(self) -> Storage:
-        text = f"run {self._run}: the coordinator was not reached for {self.held.terms.lease:g} s, so nothing is sent"
-        return Storage(text, "see: vsphere-ai fleet status, there", rule=FENCED if self.held.lost else "fleet.lost")
+        why = (
+            "another worker has it" if self._fenced else f"no word from the coordinator for {self.held.terms.lease:g} s"
+        )
+        text = f"run {self._run}: {why}, so nothing is sent"
+        return Storage(text, "see: vsphere-ai fleet status, there", rule=FENCED if self._fenced else "fleet.lost")
 
     def _taken(self) -> list[JsonValue]:
         found = []
@@ -145,7 +148,7 @@ class Holder:
                 stop = self._asked("renew", {"events": events}).get("stop")
             except Unreachable:
                 self._events.extendleft(reversed(events))
-                if not self.held.over(time.monotonic()):
+                if not self.held.over(clock()):
                     continue
                 self.held.lost = True
                 self._request_stop(signal.SIGTERM)

@@ -9,6 +9,7 @@ its vCenter session is ended before the next epoch begins.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import UsageError
@@ -51,6 +52,11 @@ def _seconds(name: str, usual: float) -> float:
     return found
 
 
+def clock() -> float:
+    """Return the seconds of a worker's clock: one that goes on while the machine is suspended, where there is one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 @dataclass
 class Lease:
     """The coordinator's side. `now` is always its own monotonic clock."""
@@ -85,7 +91,7 @@ class Lease:
 
 @dataclass
 class Held:
-    """The worker's side. `asked` is when it asked for what was answered last, by its own monotonic clock."""
+    """The worker's side. `asked` is when it asked for what was answered last, by its own clock (`clock`)."""
 
     terms: Terms
     asked: float

@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Event
 from vsphere_ai.app.fleet_bundle import bundle_of, unpacked
-from vsphere_ai.app.fleet_fence import PRIVILEGE
+from vsphere_ai.app.fleet_fence import require_privilege
 from vsphere_ai.app.fleet_plan import FleetPlanRequest, plan_one
 from vsphere_ai.app.fleet_wire import error_values, event_values
 from vsphere_ai.app.session import EstateRequest
@@ -29,7 +29,7 @@ _ESTATE: TypeAdapter[EstateRequest] = TypeAdapter(EstateRequest)
 
 def estate_values(estate: EstateRequest) -> JsonValue:
     """Return how an estate is read, without files of this machine, as JSON values."""
-    here = replace(estate, inventory=None, vars_files=(), inventory_from="", root_privileges=(PRIVILEGE,))
+    here = replace(estate, inventory=None, vars_files=(), inventory_from="")
     found: JsonValue = _ESTATE.dump_python(here, mode="json")
     return found
 
@@ -46,6 +46,7 @@ def plan_bundle(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
     with unpacked(bundle) as (playbook, values, renamed):
         estate = replace(_estate(site, request), vars_files=values)
         try:
+            require_privilege(replace(estate, vcenter=name, vars_files=()))
             shard, plays = plan_one(FleetPlanRequest(playbook, estate), name, lambda event: _keep(said, event))
         except VsphereAiError as error:
             return renamed({"error": error_values(error), "said": said})
@@ -68,6 +69,7 @@ def compare_bundle(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
     name, lock = str(request["vcenter"]), request.get("lock")
     estate = replace(_estate(site, request), vcenter=name)
     what, text = Path(f"the plan of {name}"), json.dumps(request["document"])
+    require_privilege(estate)
     mode = lock if lock in ("none", "local", "vcenter") else None
     apply(
         ApplyRequest(what, estate, yes=True, lock=mode, document=text, compare_only=True),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vsphere_ai.errors import Storage
+from vsphere_ai.errors import Locked, Storage
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
 
 FOLDER = "leases"
@@ -49,6 +49,13 @@ class LeaseRecord:
 def is_kept(run: str) -> bool:
     """Return whether a lease of a run was ever granted."""
     return _path(run).exists()
+
+
+def require_free(run: str) -> None:
+    """`Locked` where a worker of a fleet may carry a run out: only its fleet run knows when no one does any more."""
+    if is_kept(run) and read(run).held:
+        text = f"a worker of a fleet carries run {run} out, or was lost while it did"
+        raise Locked(text, "finish it with: vsphere-ai fleet resume", rule="run.under-way")
 
 
 def read(run: str) -> LeaseRecord:

@@ -15,9 +15,19 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Emit, Event, RunStarted
 from vsphere_ai.app.fleet_plan import FleetPlan, PlannedShard, side_by_side
-from vsphere_ai.app.fleet_shard import Executor, FleetEmit, Shard, ShardOutcome, find_run, open_or_resume, outcome_of
+from vsphere_ai.app.fleet_shard import (
+    Executor,
+    FleetEmit,
+    Shard,
+    ShardOutcome,
+    failed_outcome,
+    find_run,
+    open_or_resume,
+    outcome_of,
+)
+from vsphere_ai.app.fleet_takeover import taken_over
 from vsphere_ai.app.session import EstateRequest
-from vsphere_ai.errors import Storage, UsageError, most_serious
+from vsphere_ai.errors import Storage, UsageError, VsphereAiError, most_serious
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
@@ -115,7 +125,11 @@ class LocalExecutor:
 
         if self._stop.ordered:
             return outcome_of(shard)
-        return open_or_resume(shard, listen, self._budget)
+        try:
+            with taken_over(shard, lambda: bool(self._stop.ordered)) as free:
+                return open_or_resume(shard, listen, self._budget) if free else outcome_of(shard)
+        except VsphereAiError as error:  # of the takeover: the others are errors of the run itself
+            return failed_outcome(shard, error)
 
 
 Compare = Callable[[PlannedShard, FleetOptions, Emit], None]

@@ -22,7 +22,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.runs import replica
-from vsphere_ai.security.state_dir import own_folder
+from vsphere_ai.security.state_dir import file_name, own_folder
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -123,7 +123,7 @@ def _own_journals() -> Iterator[Path]:
         with suppress(OSError), (left / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(left)
-    mine = folder / f"{os.getpid()}"
+    mine = folder / f"{file_name(socket.gethostname())}-{os.getpid()}"
     mine.mkdir(mode=0o700)
     with (mine / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,14 +12,15 @@ from pydantic import JsonValue
 from vsphere_ai.app.events import Event, RunStarted
 from vsphere_ai.app.fleet_fence import fence
 from vsphere_ai.app.fleet_holder import PAUSE, Holder
-from vsphere_ai.app.fleet_lease import Held, Terms
+from vsphere_ai.app.fleet_lease import Held, Terms, clock
 from vsphere_ai.app.fleet_rpc import Answer, Caller
 from vsphere_ai.app.fleet_run import FleetStop
-from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, failed_outcome, find_run, open_or_resume
+from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, failed_outcome, open_or_resume
+from vsphere_ai.app.fleet_takeover import adopt
 from vsphere_ai.app.fleet_wire import cleaned, outcome_values
 from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
-from vsphere_ai.runs import journal, process_id
+from vsphere_ai.runs import journal
 from vsphere_ai.runs.replica import Replica, published
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def carry_out_shard(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
 
 def _acquired(caller: Caller, shard: Shard, site: Site) -> tuple[float, Answer]:
     """Ask for the lease until it is granted, or there is nothing to do; return when that was asked, and the answer."""
-    reached = time.monotonic()
+    reached = clock()
     while True:
-        asked = time.monotonic()
+        asked = clock()
         try:
             answer = caller.call("acquire", {"run": shard.run, "worker": site.name}, within=REACHED)
             reached = asked
@@ -123,7 +124,4 @@ def _place(shard: Shard, content: bytes) -> None:
     if not content:
         return
     Replica(journal.runs_dir() / f"{shard.run}.db").begin(content)
-    record = find_run(shard.run)
-    if record is not None:
-        record.update(**process_id.identity())
-        record.close()
+    adopt(shard)

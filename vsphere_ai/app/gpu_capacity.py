@@ -25,7 +25,7 @@ from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
-from vsphere_ai.reading.scope import DEVICES, may_accelerate
+from vsphere_ai.reading.host_calls import DEVICES, may_accelerate
 from vsphere_ai.resources import kinds
 
 Uses = dict[str, tuple[GpuUse, ...]]
@@ -103,7 +103,7 @@ def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
     refs = frozenset(h.ref for h in hosts)
     vms = frozenset(v.ref for ref in refs for v in estate.vms_on(ref))
     connected = frozenset(r for r in refs if estate[r].get("runtime.connectionState") == "connected")
-    return Depth(refs, vms, connected)
+    return Depth(refs, vms, connected, calls=frozenset())
 
 
 def _answer(

@@ -16,7 +16,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Item, again, reading_back, remaining
-from vsphere_ai.reading.scope import asked_by
+from vsphere_ai.reading.host_calls import asked_by
 from vsphere_ai.resources import kinds
 
 
@@ -61,9 +61,9 @@ class ReadBack:
         probing = target in reading_back({target: wanted[target]})
         one = frozenset({target.ref})
         none: frozenset[str] = frozenset()
-        asked = asked_by({target: wanted[target]}, self.estate) & one
+        asked, calls = asked_by({target: wanted[target]}, self.estate)
         hosts, vms = (one if target.kind == kind else none for kind in ("host", "vm"))
-        depth = Depth(hosts, vms, one if probing else none, asked)
+        depth = Depth(hosts, vms, one if probing else none, asked & one, calls)
         everything = replace(self.session.request(lambda _: depth), start_ssh=False, progress=None)
         request = narrowed(everything, target, wanted[target], self.estate)
         shared = self.shared or target.kind not in ("host", "vm")

@@ -12,7 +12,7 @@ from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.references import load
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.fabric import devices, dvs
+from vsphere_ai.fabric import devices, dvs, vmk
 from vsphere_ai.language.play import Playbook, TargetPlan
 from vsphere_ai.language.selection import select
 from vsphere_ai.model.facts import Estate
@@ -26,6 +26,11 @@ from vsphere_ai.security import known_names
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.reading.collector import Depth
+
+
+Calls = frozenset[str] | None
+OF_PATHS = frozenset({vmk.OPTION_FACT})
+"""What is asked of hosts by calls of their own to follow RDMA paths."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +98,20 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
     return laid.estate
 
 
-def read_everything(session: Session, *, around: bool = False, probes: tuple[Probe, ...] | None = None) -> Estate:
+def read_everything(
+    session: Session, *, around: bool = False, probes: tuple[Probe, ...] | None = None, calls: Calls = None
+) -> Estate:
     """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at.
 
-    `probes` are run instead of those of all kinds.
+    `probes` are run instead of those of all kinds, and of hosts' own calls only these `calls` are made.
     """
     from vsphere_ai.reading.collector import Depth
 
     def choose(estate: Estate) -> Depth:
         chosen = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         hosts = frozenset(t.ref for t in chosen if t.kind == "host")
-        depth = Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
+        vms = frozenset(t.ref for t in chosen if t.kind == "vm")
+        depth = Depth(hosts, vms, hosts & with_gpus(estate), calls=calls)
         narrowed = around and session.options.limit
         return depth | depth_for(estate, dict.fromkeys(chosen, TargetPlan(()))) if narrowed else depth
 
@@ -118,7 +126,7 @@ def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[T
         vms = named(session, estate, "vm", patterns)
         hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
         around = frozenset(hosts | dvs.beside(estate, hosts))
-        return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts))
+        return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts), calls=OF_PATHS)
 
     estate = read_with(session, choose)
     return estate, named(session, estate, "vm", patterns)
@@ -133,7 +141,7 @@ def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple
 
     def choose(estate: Estate) -> Depth:
         hosts = frozenset(t.ref for t in listed(estate))
-        return Depth(hosts, frozenset(), frozenset(h for h in hosts if devices.needs_shell(estate[h])))
+        return Depth(hosts, probe=frozenset(h for h in hosts if devices.needs_shell(estate[h])), calls=frozenset())
 
     estate = read_with(session, choose, probes=(devices.NIC_INFO,))
     return estate, listed(estate)

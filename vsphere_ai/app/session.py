@@ -23,8 +23,8 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
+from vsphere_ai.reading.host_calls import is_worth
 from vsphere_ai.reading.probe_memory import ProbeMemory
-from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.sets.host_choice import with_hosts
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
+    from vsphere_ai.planning.privileges import Need
     from vsphere_ai.reading.collector import Depth, Request
     from vsphere_ai.runs.locks import Hold, Mode
     from vsphere_ai.security.secret_ref import Secret
@@ -67,8 +68,6 @@ class EstateRequest:
     only_kinds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     vars_files: tuple[Path, ...] = ()
-    root_privileges: tuple[str, ...] = ()
-    """Privileges on the root folder that planning asks for, too."""
 
 
 class Session:
@@ -85,6 +84,7 @@ class Session:
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
         self.remembered = ProbeMemory()
         """What hosts have answered over SSH, for readings that follow one another."""
+        self.lacking: tuple[float, tuple[Need, ...], list[Need]] = (0.0, (), [])  # when asked, for which, what lacks
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
@@ -275,7 +275,7 @@ class Session:
             outlines=OUTLINES if making else {},
             probes=requirements.probes(),
             queries=requirements.queries(),
-            worth=may_accelerate,
+            worth=is_worth,
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,

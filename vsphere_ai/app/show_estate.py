@@ -17,6 +17,7 @@ from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.play_groups import PlayGroup, grouped_plays
+from vsphere_ai.reading.host_calls import calls_for
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -72,7 +73,8 @@ def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
         targets = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         return observed(estate, targets, chosen)
 
-    (found, remarks), estate = evaluate_with(kinds(), read_everything(session, around=True), seen)
+    calls = calls_for(frozenset(chosen))
+    (found, remarks), estate = evaluate_with(kinds(), read_everything(session, around=True, calls=calls), seen)
     wanted = {t: TargetPlan(tuple(own)) for t, own in found.items() if own}
     asked = ask_as_plan(
         session.vcenter, session.shells, session.request(lambda _: depth_for(estate, {})), wanted, estate

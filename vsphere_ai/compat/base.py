@@ -76,7 +76,7 @@ class Rule:
     reads: tuple[str, ...] = ()
     """The property paths it wants read of its target."""
     also_reads: Paths = field(default_factory=dict)
-    """Managed type -> property paths it wants read of other objects."""
+    """Managed type -> property paths it wants read of other objects, or looks at where its target has them."""
     needed_by: frozenset[str] = frozenset()
     """The kinds that make it relevant; empty means it always is."""
     blocks_unknown: bool = False
@@ -98,7 +98,9 @@ class Rule:
     @property
     def properties(self) -> Paths:
         """Managed type -> all property paths it wants read."""
-        return {TYPES[self.target]: self.reads, **self.also_reads} if self.reads else self.also_reads
+        own = (*self.reads, *self.also_reads.get(TYPES[self.target], ()))
+        others = {managed: paths for managed, paths in self.also_reads.items() if managed != TYPES[self.target]}
+        return {TYPES[self.target]: own, **others} if own else others
 
     def check(self, target: Target | None, view: View, use: Use = "") -> Iterator[Finding]:
         """Yield what the rule finds on a target; a property that cannot be read becomes one unknown finding."""

@@ -10,7 +10,7 @@ import http.client
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.connect.answers import Replace, TappedAnswer
+from vsphere_ai.connect.answers import ACCEPTED, Replace, TappedAnswer
 
 
 class Tapped:
@@ -31,8 +31,8 @@ class Tapped:
         if isinstance(sent, Exception):
             raise sent
         if not sent:
-            self._like = method, url, headers
-            self.connection.request(method, url, body, headers)
+            self._like = method, url, {**headers, "Accept-Encoding": ACCEPTED}
+            self.connection.request(method, url, body, self._like[2])
 
     def send_ahead(self, body: bytes, cookie: str) -> bool:
         """Send a request like the last one; False where the connection cannot take it."""

@@ -15,8 +15,14 @@ from vsphere_ai.connect.answer_checks import NotSoap, TooLarge, look
 LARGEST = 64 << 20
 """Bytes of one answer after unpacking; a page of 500 virtual machines has a few million."""
 _PIECE = 1 << 16
-_PACKED = ("gzip", "deflate")
-_ANY_WRAPPER = 47  # zlib's number for "gzip or zlib, detect it"
+ACCEPTED = "gzip"
+"""How answers may be packed; vCenter does so from 8.0.3 on."""
+_GZIP = ("gzip", "x-gzip")
+_GZIP_WRAPPER = 31  # zlib's number for gzip, with its checksum
+MOST_PACKED = 500
+"""How many times smaller than its text an answer may be: SOAP of hosts and VMs that are all alike gets to 100."""
+_SMALL = 1 << 20
+"""Bytes of text up to which that does not matter."""
 
 
 class Answer(http.client.HTTPResponse):
@@ -35,6 +41,7 @@ class Answer(http.client.HTTPResponse):
         self._body: io.BytesIO | None = None
         self._unzip: Any = None
         self._rest = b""
+        self._packed = 0
 
     def begin(self) -> None:
         """Read status and headers; `NotSoap` when the body is declared to be something else than XML."""
@@ -43,9 +50,12 @@ class Answer(http.client.HTTPResponse):
         kind = str(self.headers.get("Content-Type", "xml"))
         if self.status in (200, 500) and "xml" not in kind.lower():
             raise NotSoap(f"{self.status} with {kind.partition(';')[0].strip()} instead of XML")
-        if str(self.headers.get("Content-Encoding", "")).lower() in _PACKED:
-            del self.headers["Content-Encoding"]
-            self._unzip = zlib.decompressobj(_ANY_WRAPPER)
+        packing = str(self.headers.get("Content-Encoding", "")).strip().lower()
+        if packing in _GZIP:
+            del self.headers["Content-Encoding"]  # pyVmomi would unpack it as well
+            self._unzip = zlib.decompressobj(_GZIP_WRAPPER)
+        elif packing not in ("", "identity") and self.status in (200, 500):
+            raise NotSoap(f"it is packed with {packing[:20]!r}, which was not asked for")
 
     def read(self, amt: int | None = None) -> bytes:
         """Return at most `amt` bytes of the body, unpacked; none at its end. It was received and looked at before."""
@@ -65,6 +75,8 @@ class Answer(http.client.HTTPResponse):
             length += len(piece)
             if length > LARGEST:
                 raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
+            if self._unzip is not None and length > max(_SMALL, self._packed * MOST_PACKED):
+                raise TooLarge(f"it unpacks to more than {MOST_PACKED} times its size")
             if time.monotonic() > self._until:
                 raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
         body = b"".join(pieces)
@@ -88,6 +100,7 @@ class Answer(http.client.HTTPResponse):
             packed = self._rest or self._part(_PIECE)
             if not packed:
                 raise http.client.IncompleteRead(b"")
+            self._packed += 0 if self._rest else len(packed)
             piece: bytes = self._unzip.decompress(packed, amt)
             self._rest = self._unzip.unconsumed_tail
             if piece:

@@ -41,8 +41,8 @@ _SCALAR = re.compile(
     re.ASCII,
 )
 
-_BEGIN, _END = b"<objects>", "</objects>"
-_ENCODING = re.compile(rb"""encoding\s*=\s*["']([^"']*)""")
+_BEGIN, _END = "<objects>", "</objects>"
+_ENCODING = re.compile(r"""encoding\s*=\s*["']([^"']*)""")
 _HEAD = re.compile(rf"<name>({_PLAIN}+)</name><val(?=[ >])[^<>]*(?<!/)>")
 
 
@@ -60,29 +60,28 @@ def decode(body: bytes, version: str, announce: Callable[[str], None] = lambda _
 def _decoded(body: bytes, version: str, announce: Callable[[str], None]) -> Page | None:
     if b"<!" in body or body.find(b"<?", 1) > 0:
         raise Unfamiliar("comments, sections or instructions")
-    begin = body.find(_BEGIN)
-    head = body if begin < 0 else body[:begin]
+    text = body.decode()
+    begin, end = text.find(_BEGIN), text.rfind(_END)
+    head, tail = (text[:begin], text[end + len(_END) if end > begin else begin :]) if begin >= 0 else (text, "")
     stated = _ENCODING.search(head.lower())
-    if stated and stated[1] != b"utf-8":
+    if stated and stated[1] != "utf-8":
         raise Unfamiliar("another encoding")
-    text = "" if begin < 0 else body[begin:].decode()
-    end = text.rfind(_END)
-    frame = _framed(head, text[end + len(_END) :].encode() if end >= 0 else text.encode())
+    frame = _framed(head.encode(), tail.encode())
     if frame is None:
         return None
     announce(frame.token)
     decoder = _decoder(version, frame.scope)
-    return Page([decoder.content(each) for each in _objects(text, end)], frame.token)
+    return Page([decoder.content(each) for each in _objects(text, begin, end)], frame.token)
 
 
-def _objects(text: str, end: int) -> Iterator[str]:
-    """Yield what is between the tags of each object, of a text that begins with one and has the last end at `end`."""
-    at, begin = 0, _BEGIN.decode()
-    while (following := text.find(begin, at + 1, end)) >= 0:
-        yield _ended(text[at + len(begin) : following])
+def _objects(text: str, begin: int, end: int) -> Iterator[str]:
+    """Yield what is between the tags of each object: the first begins at `begin`, the end of the last is at `end`."""
+    at = begin
+    while (following := text.find(_BEGIN, at + 1, end)) >= 0:
+        yield _ended(text[at + len(_BEGIN) : following])
         at = following
-    if end >= 0:
-        yield text[at + len(begin) : end]
+    if at >= 0:
+        yield text[at + len(_BEGIN) : end]
 
 
 def _ended(text: str) -> str:
@@ -219,20 +218,21 @@ class Decoder:
         return value
 
     def _parsed(self, text: str, known: _Known) -> tuple[str, Plain]:
-        found = _HEAD.match(text) if text.endswith(BEHIND) else None
-        values = known.values.get(found[0]) if found else None
-        if found is None or values is None:
-            path, kind, plain = self._first(text, found, known)
+        at = text.find(">", text.find("<val")) + 1
+        values = known.values.get(text[:at]) if text.endswith(BEHIND) else None
+        if values is None:
+            path, kind, plain = self._first(text, known)
         else:
-            path, kind, plain = values.path, values.kind, values.value(text[found.end() : -len(BEHIND)])
+            path, kind, plain = values.path, values.kind, values.value(text[at : -len(BEHIND)])
             if values.fit:
                 return path, as_shown(path, plain)
         if not fits_plain(plain, kind, declared_type(known.managed, path)):
             raise Unfamiliar(f"{path} of {known.managed} is a {kind.__name__}")
         return path, as_shown(path, plain)
 
-    def _first(self, text: str, head: re.Match[str] | None, known: _Known) -> tuple[str, VimType, Plain]:
+    def _first(self, text: str, known: _Known) -> tuple[str, VimType, Plain]:
         """Read a property whose text begins as none did before."""
+        head = _HEAD.match(text) if text.endswith(BEHIND) else None
         found = _SCALAR.fullmatch(text) if self._usual else None
         element = self._scalar(found) if found else None
         if found and element and element.convert is not None:

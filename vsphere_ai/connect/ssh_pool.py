@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.leave import may_change
 from vsphere_ai.connect.ssh_endpoint import SshEndpoint, TooManySessions
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.state import Target
@@ -31,6 +32,7 @@ class SshPool:
     def __init__(self, endpoint: Callable[[Target], SshEndpoint], gate: LoginGate) -> None:
         self._endpoint, self._gate, self._most = endpoint, gate, MOST_OPEN
         self._lock = threading.Lock()
+        self.may_change = may_change.get()
         self._kept: dict[str, _Kept] = {}
         """By name of the host; those that were used last come last."""
 
@@ -73,6 +75,13 @@ class _Kept(Ssh):
     def __init__(self, pool: SshPool, name: str, endpoint: SshEndpoint, gate: LoginGate) -> None:
         super().__init__(endpoint, gate=gate)
         self._pool, self._name, self._users = pool, name, 0
+
+    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
+        """Run one command; one that changes something only with leave, which is asked for when the way is open."""
+        if changes:
+            self.open()
+            self._pool.may_change()
+        return super().run(argv, deadline_s, changes=changes)
 
     @property
     def is_in_use(self) -> bool:

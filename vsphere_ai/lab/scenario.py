@@ -38,6 +38,11 @@ class VCenter:
         """The API version as pyVmomi names it, e.g. ``vim.version.v7_0_2_0``."""
         return "vim.version.v" + self.api.replace(".", "_")
 
+    @property
+    def compresses(self) -> bool:
+        """Whether answers are packed for clients that accept that; earlier ones than 8.0.3 do not heed it."""
+        return tuple(int(part) for part in self.version.split(".")) >= (8, 0, 3)
+
 
 @dataclass(frozen=True)
 class Timing:

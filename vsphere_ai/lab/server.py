@@ -234,7 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if self.generation != self.server.generation:
             self.close_connection = True  # the certificate is another one since
-        if len(body) > 1024 and "gzip" in self.headers.get("Accept-Encoding", ""):
+        accepts = "gzip" in self.headers.get("Accept-Encoding", "")
+        if accepts and len(body) > 1024 and self.server.lab.farm.scenario.vcenter.compresses:
             body = gzip.compress(body, 1)
             self.send_header("Content-Encoding", "gzip")
         if self.fired is not None and self.fired.rule.do.word == "truncate":

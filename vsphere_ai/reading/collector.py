@@ -18,6 +18,7 @@ from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.reading.host_calls import OPTION, QUERY, SOFTWARE, is_call
 from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.reading.selecting import with_answers
 from vsphere_ai.runs import ssh_markers
@@ -50,12 +51,6 @@ LIGHT: Mapping[str, tuple[str, ...]] = {
 }
 """What is read of every object, to know what there is and which objects a playbook means."""
 
-OPTION = "option:"
-"""``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
-SOFTWARE = "software"
-"""Among a host's paths: the installed packages (VIBs)."""
-QUERY = "query:"
-"""``query:NAME`` among a host's facts is the answer to the `Query` of that name."""
 _OPTION_MANAGER = "configManager.advancedOption"
 _IMAGE_MANAGER = "configManager.imageConfigManager"
 _MANAGERS = {_OPTION_MANAGER: "option manager", _IMAGE_MANAGER: "image manager"}
@@ -66,18 +61,21 @@ _CHOSEN = ("HostSystem", "VirtualMachine")
 class Depth:
     """Which hosts and VMs are read deeply, and on which hosts the probes run; references.
 
-    `asked` are those of the hosts that get the calls of their own whatever devices they have (see `Request.worth`).
+    `asked` are those of the hosts that get the calls of their own whatever devices they have (see `Request.worth`);
+    `calls` are the paths of those that matter, None: all.
     """
 
     hosts: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
     probe: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
+    calls: frozenset[str] | None = None
 
     def __or__(self, other: Depth) -> Depth:
         """Return what is in the one or the other."""
         asked = self.asked | other.asked
-        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe, asked)
+        calls = None if self.calls is None or other.calls is None else self.calls | other.calls
+        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe, asked, calls)
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Request:
     probes: tuple[Probe, ...] = ()
     queries: tuple[Query, ...] = ()
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
-    worth: Callable[[Facts], bool] = lambda _host: True
+    worth: Callable[[Facts, str], bool] = lambda _host, _call: True
     start_ssh: bool = False
     parallel: int = 8
     deadline_s: float = 60.0
@@ -170,7 +168,12 @@ def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
         hosts = [estate[ref] for ref in sorted(depth.hosts) if ref in estate.objects]
         vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
         services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
-        return [services, [request.worth(h) for h in hosts], _red(hosts), _recent(vms)]
+        return [
+            services,
+            [request.worth(h, SOFTWARE) or request.worth(h, "") for h in hosts],
+            _red(hosts),
+            _recent(vms),
+        ]
 
     return dict(evaluate(estate, look)[1].objects)
 
@@ -179,9 +182,9 @@ def _with_answers(
     vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
-    worth = [host for host in hosts if host.ref in depth.asked or request.worth(host)]
-    calls = _calls(request).items()
-    objects |= _ask(vcenter, [(host, path, query) for host in worth for path, query in calls], request.parallel)
+    calls = [(p, query) for p, query in _calls(request).items() if depth.calls is None or p in depth.calls]
+    asked = [(h, p, query) for h in hosts for p, query in calls if h.ref in depth.asked or request.worth(h, p)]
+    objects |= _ask(vcenter, asked, request.parallel)
     objects |= _alarms(vcenter, hosts)
     objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
@@ -299,11 +302,6 @@ def _merged(light: Facts, deep: Facts | None) -> Facts:
     return replace(
         light, properties={**light.properties, **deep.properties}, unreadable={**light.unreadable, **deep.unreadable}
     )
-
-
-def is_call(path: str) -> bool:
-    """Return whether a path among a host's is asked for by a call of its own."""
-    return path == SOFTWARE or path.startswith(OPTION)
 
 
 def _calls(request: Request) -> dict[str, Query]:

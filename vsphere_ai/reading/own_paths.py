@@ -10,7 +10,8 @@ from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
-from vsphere_ai.reading.collector import QUERY, Request, paths_read
+from vsphere_ai.reading.collector import Request, paths_read
+from vsphere_ai.reading.host_calls import QUERY
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import MakesVms
 

@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import DETAILS, OUTLINES
-from vsphere_ai.resources.mixins import AsksMore, probes_of
+from vsphere_ai.resources.mixins import AsksMore, probes_of, queries_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -75,7 +75,7 @@ def probes() -> tuple[Probe, ...]:
 
 def queries() -> tuple[Query, ...]:
     """Return the questions that every host is asked which is read deeply."""
-    return tuple({q.name: q for k in _asking() for q in k.queries}.values())
+    return tuple({q.name: q for k in kinds().values() for q in queries_of(k)}.values())
 
 
 def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:
@@ -95,17 +95,6 @@ def _about_moves(wanted: Mapping[Target, TargetPlan], estate: Estate) -> Iterato
         yield SWITCH
         if estate.about.api_numbers >= PROFILES_API:
             yield from (profile_query(h.ref) for h in sources)
-
-
-@cache
-def kinds_with_calls() -> frozenset[str]:
-    """Return the kinds that need what a host answers by calls of its own: to be read, or for their rules."""
-    from vsphere_ai.reading.collector import is_call
-
-    own = {k.kind for k in _asking() if k.queries}
-    own |= {n for n, k in kinds().items() if any(map(is_call, k.traits.properties.get("HostSystem", ())))}
-    rules = (r for r in gate.rules() if any(map(is_call, r.properties.get("HostSystem", ()))))
-    return frozenset(own.union(*(r.needed_by for r in rules)))
 
 
 def related(targets: Collection[Target], estate: Estate) -> frozenset[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.reading import requirements
+from vsphere_ai.reading.host_calls import asked_by
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import concerned, probes_of
+from vsphere_ai.resources.mixins import probes_of
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth
@@ -47,8 +47,8 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
     vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
     vms |= requirements.related(wanted, estate)
-    deep, asked = frozenset(hosts | around), asked_by(wanted, estate)
-    return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked)
+    deep, (asked, calls) = frozenset(hosts | around), asked_by(wanted, estate)
+    return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked, calls)
 
 
 def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
@@ -61,19 +61,6 @@ def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
     return probing
 
 
-def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> frozenset[str]:
-    """Return the hosts (references) whose options, packages and module parameters decide about what is wanted.
-
-    Those a play gives a kind that reads or checks them, and those a VM with such a kind can run on.
-    """
-    needing = requirements.kinds_with_calls()
-    found: set[str] = set()
-    for target, plan in wanted.items():
-        if any(needing & {s.kind, *concerned(kinds()[s.kind], s)} for s in plan.states):
-            found |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
-    return frozenset(found)
-
-
 def _looks_at_probes(plan: TargetPlan) -> bool:
     return any(probes_of(kinds()[k]) for state in plan.states for k in kinds()[state.kind].traits.after)
 
@@ -81,21 +68,6 @@ def _looks_at_probes(plan: TargetPlan) -> bool:
 def with_gpus(estate: Estate) -> frozenset[str]:
     """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
     return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
-
-
-DEVICES = ("hardware.pciDevice", "config.network.rdmaDevice", "config.network.pnic")
-"""What has to be read of a host before `may_accelerate` can say no."""
-
-
-def may_accelerate(host: Facts) -> bool:
-    """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
-
-    Only such a host is worth calls of its own, unless a play is about what they ask (drivers, RDMA settings).
-    """
-    devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
-    if devices is None or found_gpus(devices) or host.get("config.network.rdmaDevice"):
-        return True
-    return any(str(nic.get("driver", "")).startswith("nmlx") for nic in nics)
 
 
 def _powered_on(facts: Facts) -> bool:

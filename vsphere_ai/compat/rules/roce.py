@@ -37,6 +37,7 @@ ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
         "unknown": "no PFC is seen on a RoCE NIC, and whether global pause is on was not asked over SSH",
     },
     reads=(DEVICES, NICS),
+    also_reads={"HostSystem": (OPTIONS,)},
     needed_by=frozenset({"pvrdma", "roce", "nics"}),
 )
 def host_roce_lossless(case: Case) -> Finding | None:
@@ -89,6 +90,7 @@ def host_roce_lossless(case: Case) -> Finding | None:
         "unknown": "PFC is configured, and a NIC was not asked over SSH or does not show it",
     },
     reads=(DEVICES, NICS),
+    also_reads={"HostSystem": (OPTIONS,)},
     needed_by=frozenset({"pvrdma", "roce", "nics"}),
 )
 def host_dcb(case: Case) -> Iterator[Finding]:

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from tools.docgen.bench_results import Results, Row, Size, cases, columns, number, ratio, read, series, table
 from tools.docgen.growth_plot import HIGH, LINE, WIDE, plot
-from tools.docgen.performance import drawings, with_results
+from tools.docgen.measured import Results, Row, Size, cases, columns, number, ratio, read, series, table
+from tools.docgen.performance import drawings, machine_text, with_results
 from tools.docgen.targets import judged
 
 SMALL, LARGE = Size("S", 50, 500), Size("L", 1_000, 10_000)
@@ -49,7 +49,7 @@ def test_numbers_have_the_digits_that_mean_something(value, text):
 
 def test_results_are_read_as_they_were_written(tmp_path):
     file = tmp_path / "results.json"
-    written = Results({"processor": "x"}, "2026-01-31", tuple(ROWS))
+    written = Results({"processor": "x"}, "2026-01-31", 0.1, tuple(ROWS))
     file.write_text(written.to_json(), "utf-8")
     assert read(file) == written
 
@@ -139,10 +139,10 @@ After.
 
 
 def test_a_page_gets_its_blocks_and_keeps_the_rest():
-    results = Results({"cores": "2"}, "2026-01-31", tuple(grown(1) + ROWS))
+    results = Results({"cores": "2"}, "2026-01-31", 0.1, tuple(grown(1) + ROWS))
     text = with_results(PAGE, results)
     assert with_results(text, results) == text
-    assert "Measured on 2026-01-31: cores 2." in text
+    assert "Measured on 2026-01-31, when nothing else ran. The machine: cores 2." in text
     assert "pictures/growth-reading.svg" in text
     assert "old" not in text
     assert "By hand." in text
@@ -150,8 +150,12 @@ def test_a_page_gets_its_blocks_and_keeps_the_rest():
     assert drawings(results).keys() == {"growth-reading.svg"}
 
 
+def test_a_page_says_what_else_ran():
+    assert "other programs wanted 60% of the cores" in machine_text(Results({}, "2026-01-31", 0.6, ()))
+
+
 @pytest.mark.parametrize("block", ["writes", "reading"])
 def test_a_page_without_a_block_of_a_subject_or_with_one_too_many_is_refused(block):
     page = PAGE.replace("results: reading", f"results: {block}")
     with pytest.raises(ValueError, match="blocks of the page"):
-        with_results(page, Results({}, "2026-01-31", tuple(ROWS if block == "writes" else [])))
+        with_results(page, Results({}, "2026-01-31", 0.1, tuple(ROWS if block == "writes" else [])))

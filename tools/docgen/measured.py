@@ -61,6 +61,8 @@ class Results:
 
     machine: Mapping[str, str]
     date: str
+    load: float
+    """Load average of the machine before it, as the share of its cores: what ran besides, and disturbs."""
     rows: Sequence[Row] = field(default_factory=tuple)
 
     def to_json(self) -> str:
@@ -72,7 +74,7 @@ def read(file: Path) -> Results:
     """Read what `to_json` has written into a file."""
     raw: dict[str, Any] = json.loads(file.read_text("utf-8"))
     rows = tuple(Row(**{**row, "size": Size(**row["size"])}) for row in raw["rows"])
-    return Results(raw["machine"], raw["date"], rows)
+    return Results(raw["machine"], raw["date"], raw["load"], rows)
 
 
 def cases(rows: Iterable[Row]) -> list[list[Row]]:

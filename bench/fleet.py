@@ -1,0 +1,172 @@
+"""Four vCenters with Dask against the same four one after another, and what each process of the fleet takes.
+
+Run it with ``python bench/fleet.py``. The four are labs on this machine whose tasks take seconds, so that waiting for
+them is most of the time, as it is for real ones. Both ways do the same work, each on labs that are fresh: a run of
+`vsphere-ai apply` per vCenter, and one `vsphere-ai fleet apply` over a scheduler and a worker per vCenter, each a
+process of its own. What counts is the ratio of their wall times; starting the scheduler and the workers, which stand
+by for weeks, is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from vsphere_ai.lab import process
+
+SITES = ("berlin", "munich", "oslo", "paris")
+PARALLEL = 4
+FARM = """\
+name: {site}
+timing: {{boot_seconds: 0.2, task_seconds: {task}, shutdown_seconds: 0.05, vmotion_seconds: 0.02}}
+clusters: [{{name: {site}}}]
+hosts: [{{name: esx01.{site}.local, cluster: {site}}}]
+vms: [{{name: "{site}-[001:{vms:03}]", host: esx01.{site}.local}}]
+"""
+TOOL = (sys.executable, "-m", "vsphere_ai")
+
+
+@contextmanager
+def labs(folder: Path, vms: int, task: float) -> Iterator[Mapping[str, process.Running]]:
+    """Start a lab per site, and stop them at the end."""
+    made = {}
+    try:
+        for site in SITES:
+            own = folder / site
+            own.mkdir()
+            (own / "scenario.yml").write_text(FARM.format(site=site, vms=vms, task=task), encoding="utf-8")
+            made[site] = process.start(own, own / "scenario.yml", exit_with=os.getpid())
+        yield made
+    finally:
+        for site in made:
+            process.stop(folder / site)
+
+
+def write_files(folder: Path, running: Mapping[str, process.Running]) -> None:
+    """Write a playbook, an inventory of all sites, and one of each."""
+    plays = "".join(f"- vms: {site}-*\n  vcenter: {site}\n  hardware: {{version: 19}}\n" for site in SITES)
+    (folder / "play.yml").write_text(plays, encoding="utf-8")
+    entries = {}
+    for site, lab in running.items():
+        own = lab.directory
+        entries[site] = (
+            f"  {site}:\n    address: 127.0.0.1\n    port: {lab.port}\n    username: administrator@vsphere.local\n"
+            f'    password: "file:{own / "password"}"\n    tls: {{ca_file: "{own / "ca.pem"}"}}\n'
+        )
+        (folder / f"{site}.yml").write_text(f"vcenters:\n{entries[site]}", encoding="utf-8")
+    (folder / "all.yml").write_text("vcenters:\n" + "".join(entries.values()), encoding="utf-8")
+
+
+def state(folder: Path, name: str) -> dict[str, str]:
+    """Return the environment of a process with a state folder of its own."""
+    own = folder / f"state-{name}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    return {**os.environ, "VSPHERE_AI_STATE_DIR": str(own)}
+
+
+def one_after_another(folder: Path) -> float:
+    """Apply the playbook in each vCenter, and return the seconds of all."""
+    began = time.monotonic()
+    for site in SITES:
+        own = folder / f"{site}-play.yml"
+        own.write_text(f"- vms: {site}-*\n  hardware: {{version: 19}}\n", encoding="utf-8")
+        argv = [*TOOL, "apply", own, "-i", folder / "all.yml", "--vcenter", site, "--yes", "--parallel", str(PARALLEL)]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=state(folder, "one"))
+    return time.monotonic() - began
+
+
+@contextmanager
+def fleet(folder: Path) -> Iterator[tuple[str, dict[str, subprocess.Popen[str]]]]:
+    """Start a scheduler and a worker per site; yield its address, and the processes by their names."""
+    started: dict[str, subprocess.Popen[str]] = {}
+
+    def begin(name: str, *argv: object) -> subprocess.Popen[str]:
+        started[name] = subprocess.Popen(
+            [*map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=state(folder, name)
+        )
+        return started[name]
+
+    try:
+        scheduler = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard")
+        address = said(begin("scheduler", *scheduler, "--host", "tcp://127.0.0.1:0"), r"Scheduler at:\s+(\S+)")
+        for site in SITES:
+            said(begin(site, *TOOL, "fleet", "worker", address, "-i", folder / f"{site}.yml"), r"(worker .* at tcp)")
+        yield address, started
+    finally:
+        for each in reversed(started.values()):
+            each.terminate()
+        for each in started.values():
+            each.wait()
+
+
+def said(started: subprocess.Popen[str], pattern: str) -> str:
+    """Return what a process says; `RuntimeError` where it ends before."""
+    seen = ""
+    assert started.stdout is not None
+    for line in started.stdout:
+        seen += line
+        if found := re.search(pattern, line):
+            return found[1]
+    raise RuntimeError(seen)
+
+
+def with_dask(folder: Path) -> tuple[float, list[str]]:
+    """Apply the playbook as a fleet; return the seconds, and what each process has taken."""
+    with fleet(folder) as (address, started):
+        began = time.monotonic()
+        argv = [*TOOL, "fleet", "apply", folder / "play.yml", "--executor", f"dask:{address}", "--yes"]
+        argv += ["--parallel", str(PARALLEL)]
+        with open(folder / "said", "w", encoding="utf-8") as out:
+            coordinator = subprocess.Popen(argv, stdout=out, stderr=out, env=state(folder, "coordinator"))
+            _, status, used = os.wait4(coordinator.pid, 0)
+        seconds = time.monotonic() - began
+        if os.waitstatus_to_exitcode(status):
+            raise RuntimeError((folder / "said").read_text("utf-8")[-3000:])
+        lines = [f"coordinator  {used.ru_utime + used.ru_stime:5.1f} s CPU  {used.ru_maxrss / 1024:4.0f} MiB"]
+        return seconds, lines + [f"{name:11}  {taken(each.pid)}" for name, each in started.items()]
+
+
+def taken(pid: int) -> str:
+    """Return the CPU and the most memory that a process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(") ")[2].split()
+    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text("utf-8"))
+    return f"{cpu:5.1f} s CPU  {int(peak[1]) / 1024 if peak else 0:4.0f} MiB"
+
+
+def main() -> None:
+    """Measure and print."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--vms", type=int, default=24, help="of each vCenter")
+    asked.add_argument("--task", type=float, default=3.0, help="seconds of a task")
+    chosen = asked.parse_args()
+    seconds: dict[str, float] = {}
+    for way in ("one after another", "Dask"):
+        with tempfile.TemporaryDirectory() as name, labs(Path(name), chosen.vms, chosen.task) as running:
+            write_files(Path(name), running)
+            if way == "Dask":
+                seconds[way], lines = with_dask(Path(name))
+                print(*lines, sep="\n")
+            else:
+                seconds[way] = one_after_another(Path(name))
+            done = [
+                sum(e["call"] == "UpgradeVM_Task" for e in lab.get("/lab/ledger")["entries"])
+                for lab in running.values()
+            ]
+            assert done == [chosen.vms] * len(SITES), done
+    for way, each in seconds.items():
+        print(f"{way:18} {each:6.1f} s")
+    tasks = -(-chosen.vms // PARALLEL) * chosen.task
+    print(f"tasks alone take {tasks:.0f} s in each; ratio {seconds['one after another'] / seconds['Dask']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Requests of commands, counted by the lab: a constant, pages, and calls of those hosts whose devices need them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from support.places import INVENTORY
+
+pytestmark = pytest.mark.lab
+SESSION = {"RetrieveServiceContent": 1, "Login": 1, "Logout": 1}
+VIEW = {"CreateContainerView": 1, "DestroyView": 1}
+LOOK = {**SESSION, **VIEW}
+READ = "RetrievePropertiesEx"
+OF_HOSTS = {"fetchSoftwarePackages", "QueryOptions", "QueryConfiguredModuleOptionString"}
+BASE = """\
+name: requests
+timing: {{boot_seconds: 0.1, task_seconds: 0.005, shutdown_seconds: 0.02, vmotion_seconds: 0.02}}
+clusters: [{{name: gpu-a}}]
+switches:
+  - {{name: dvs-lan, port_groups: [{{name: dvpg-lan}}]}}
+  - {{name: dvs-rdma, mtu: 9000, uplinks: 1, port_groups: [{{name: dvpg-rdma, vlan: 100}}]}}
+hosts:
+  - name: esx[01:{hosts:02}].lab.local
+    cluster: gpu-a
+{gpu}    nics:
+      - {{name: vmnic0, pci: "0000:18:00.0", switch: dvs-lan}}
+{rdma}    ssh: {{running: true, policy: on}}
+vms:
+  - {{name: "train-[01:{vms:02}]", host: "esx[01:{hosts:02}].lab.local", network: dvpg-lan}}
+"""
+GPU = """\
+    nvidia_driver: 535.261.03
+    graphics_default: sharedDirect
+    gpus: [{pci: "0000:3b:00.0", board: a100-80gb, graphics_type: sharedDirect}]
+"""
+RDMA = '      - {name: vmnic4, pci: "0000:5e:00.0", model: ConnectX-6, switch: dvs-rdma, rdma: vmrdma0}\n'
+KEY = "- {{vms: 'train-[01:{vms:02}]', tuning: {{extra_config: {{a.key: '1'}}}}}}\n"
+VGPU = "- {vms: train-01, vgpu: [grid_a100dx-20c]}\n"
+
+
+@pytest.fixture
+def farm(make_lab, monkeypatch):
+    """Start a farm with hosts of a kind; return what carries out a command there and returns its requests."""
+
+    def begun(cli, hosts, *, gpu=False, rdma=False, vms=None):
+        text = BASE.format(hosts=hosts, vms=vms or hosts, gpu=GPU if gpu else "", rdma=RDMA if rdma else "")
+        lab = make_lab(text)
+        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+
+        def counted(*command, codes=(0,)):
+            before = Counter(lab.get("/lab/traffic")["calls"])
+            assert cli(*command, "-i", INVENTORY) in codes, cli.out + cli.err
+            return Counter(lab.get("/lab/traffic")["calls"]) - before
+
+        return counted
+
+    return begun
+
+
+def of_hosts(calls):
+    return {method: number for method, number in calls.items() if method in OF_HOSTS}
+
+
+def others(calls):
+    return {method: number for method, number in calls.items() if method not in OF_HOSTS}
+
+
+@pytest.mark.parametrize("command", [("show",), ("capacity",), ("check",), ("show", "--kind", "hardware")])
+def test_hosts_without_devices_are_read_together(cli, farm, command):
+    few, many = (farm(cli, hosts)(*command, codes=(0, 1)) for hosts in (3, 9))
+    assert few == many
+    assert sum(few.values()) <= 12
+    clusters = {"QueryConfigOptionEx"}  # what their virtual hardware can have
+    assert {m: n for m, n in few.items() if m not in clusters} == {**LOOK, READ: few[READ]}
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "rdma"),
+    [
+        (("show",), {"fetchSoftwarePackages": 1}, {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2}),
+        (("check",), {"fetchSoftwarePackages": 1}, {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2}),
+        (("capacity",), {}, {}),
+        (("show", "--kind", "hardware"), {}, {}),
+        (("show", "--kind", "pvrdma_host"), {}, {"QueryOptions": 1}),
+        (("show", "--kind", "roce"), {}, {"QueryConfiguredModuleOptionString": 2}),
+        (("doctor",), {"fetchSoftwarePackages": 1}, {}),
+    ],
+)
+def test_hosts_are_asked_for_what_their_devices_and_the_kinds_need(cli, farm, command, gpu, rdma):
+    for hosts in (2, 4):
+        for devices, each in (({"gpu": True}, gpu), ({"rdma": True}, rdma)):
+            calls = farm(cli, hosts, **devices)(*command, codes=(0, 1))
+            assert of_hosts(calls) == {method: number * hosts for method, number in each.items()}
+            assert sum(others(calls).values()) <= 12
+
+
+def test_a_plan_asks_hosts_for_what_its_kinds_need(cli, farm):
+    counted = farm(cli, 4, gpu=True, rdma=True)
+    keys, vgpu = cli.file(KEY.format(vms=1), "keys.yml"), cli.file(VGPU, "vgpu.yml")
+    assert of_hosts(counted("plan", keys, "--no-ssh-login")) == {}
+    assert of_hosts(counted("plan", vgpu, "--no-ssh-login", codes=(0, 1))) == {"fetchSoftwarePackages": 4}
+    host = cli.file("- {hosts: esx01.lab.local, pvrdma_host: {firewall: true}}\n", "host.yml")
+    assert of_hosts(counted("plan", host, "--no-ssh-login"))["QueryOptions"] <= 4
+
+
+def test_a_run_asks_nothing_twice_but_what_it_compares(cli, farm):
+    calls = {}
+    for vms in (1, 6):
+        counted = farm(cli, 3, gpu=True, rdma=True, vms=8)
+        calls[vms] = counted("apply", cli.file(KEY.format(vms=vms)), "--yes")
+        once = calls[vms]
+        assert once["HasPrivilegeOnEntities"] == 1
+        assert once["CheckVmConfig_Task"] == once["ReconfigVM_Task"] == vms
+        assert once["CreateContainerView"] == once["FindChild"] == once["Login"] == 1
+        assert once["CreatePropertyCollector"] == once["CreateListView"] == once["CreateFilter"] == 1
+        assert of_hosts(once) == {}
+    # of each further VM: a check, a change, a look before it and one after it, the end of its task; looks at checks
+    assert sum((calls[6] - calls[1]).values()) <= 5 * 8
+
+
+def test_a_vgpu_for_one_vm(cli, farm):
+    counted = farm(cli, 1, gpu=True)
+    calls = counted("apply", cli.file(VGPU), "--yes")
+    assert calls["ReconfigVM_Task"] == calls["fetchSoftwarePackages"] == 1
+    # session 3, lock 1, view 2; reading: all, closely, packages; the check and looks at it; rights; before and after
+    # the change; what watches its task, made once; and as often as that reports news
+    assert sum(calls.values()) - calls["WaitForUpdatesEx"] - calls["ModifyListView"] <= 20
+    again = counted("apply", cli.file(VGPU), "--yes")
+    assert sum(again.values()) <= 12
+
+
+def test_verify_reads_pages(cli, farm):
+    few, many = (farm(cli, h, gpu=True, rdma=True)("verify", cli.file(KEY.format(vms=2)), codes=(2,)) for h in (2, 8))
+    assert few == many
+    assert sum(few.values()) <= 8

@@ -1,0 +1,81 @@
+"""Calls of hosts: facts that no property has, each asked of a host by a call of its own, and whom they are asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from vsphere_ai.compat import gate
+from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import concerned, queries_of
+
+OPTION = "option:"
+"""``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
+SOFTWARE = "software"
+"""Among a host's paths: the installed packages (VIBs)."""
+QUERY = "query:"
+"""``query:NAME`` among a host's facts is the answer to the `Query` of that name."""
+DEVICES = ("hardware.pciDevice", "config.network.rdmaDevice", "config.network.pnic")
+"""What has to be read of a host before `may_accelerate` can say no."""
+
+
+def is_call(path: str) -> bool:
+    """Return whether a path among a host's is asked for by a call of its own."""
+    return path == SOFTWARE or path.startswith((OPTION, QUERY))
+
+
+def _calls_in(properties: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    return filter(is_call, properties.get("HostSystem", ()))
+
+
+@cache
+def calls_for(names: frozenset[str]) -> frozenset[str]:
+    """Return the facts of hosts, each a call of its own, that kinds need where they are wanted.
+
+    Needed is what these kinds read, those that they are planned after or affect, and the rules about them.
+    """
+    found, left = set[str](), set(names)
+    while left:
+        found |= left
+        traits = [kinds()[name].traits for name in left]
+        left = {near for own in traits for near in (*own.after, *own.affects)} - found
+    about = names.union(*(kinds()[name].traits.affects for name in names))
+    calls = {path for name in found for path in _calls_in(kinds()[name].traits.properties)}
+    calls |= {QUERY + query.name for name in found for query in queries_of(kinds()[name])}
+    return frozenset(calls.union(*(_calls_in(r.properties) for r in gate.rules() if r.concerns(about))))
+
+
+def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the hosts (references) whose options, packages and module parameters decide, and which of these matter.
+
+    Those a play gives a kind that reads or checks them, and those a VM with such a kind can run on. Where VMs with
+    vGPUs move, packages matter: they say which driver a host has.
+    """
+    hosts, calls = set[str](), set[str]()
+    for target, plan in wanted.items():
+        names = frozenset(n for s in plan.states for n in (s.kind, *concerned(kinds()[s.kind], s)))
+        if own := calls_for(names):
+            hosts |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
+            calls |= own
+        calls |= {SOFTWARE} if plan.rolling.evacuate == "vmotion" else set()
+    return frozenset(hosts), frozenset(calls)
+
+
+def may_accelerate(host: Facts) -> bool:
+    """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has."""
+    return any(is_worth(host, call) for call in (SOFTWARE, ""))
+
+
+def is_worth(host: Facts, call: str) -> bool:
+    """Return whether a host that was read deeply has, or may have, the devices that a call is about.
+
+    Packages matter for NVIDIA GPUs, everything else for RDMA NICs.
+    """
+    devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
+    if devices is None or call == SOFTWARE:
+        return devices is None or bool(found_gpus(devices))
+    return bool(host.get("config.network.rdmaDevice")) or any(str(n.get("driver", "")).startswith("nmlx") for n in nics)
