@@ -55,6 +55,7 @@ TARGETS: Sequence[Target] = (
     Target("`capacity` of 10,000 VMs, memory", "commands", "lab", "capacity", "mib", 150, "MiB", size="L"),
     Target("`plan` of 2,000 changes, CPU time", "commands", "vcsim", EVERY, "cpu", 5, "s", size="M"),
     Target("start of a lab of 10,000 VMs", "commands", "lab", "start of the server", "wall", 8, "s", size="L"),
+    Target("a rollout, time of its critical path", "rollout", "", OURS, "wall", 1.1, over="the critical path"),
     Target("SSH to many hosts, time of paramiko alone", "ssh", "", OURS, "wall", 1.3, over=PARAMIKO),
     Target("a spare host for 1,000 unlike ones, CPU time", "capacity", UNLIKE, OURS, "cpu", 2, "s", size="L"),
 )
