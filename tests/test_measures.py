@@ -30,6 +30,7 @@ LATER = (
     "app.live_cursor",
     "app.unfinished_tasks",
     "connect.cursor",
+    "connect.privilege_answers",
     "connect.ssh_command",
     "connect.ssh_pool",
     "connect.live_reads",

@@ -80,10 +80,11 @@ def test_the_vcenter_of_the_inventory_is_in_it_and_in_what_was_approved(plan):
     world = World("prod", "vc01", "svc", "prod.yml", "given with -i", lab=True)
     read = PlanDocument.model_validate(json.loads(dumps(plan_document(plan, world=world))))
     assert (read.world, read.approved().world) == (world, world)
-    text = dumps(saved_plan(plan, playbook(FIREWALL), {"vcenter": "prod", "limit": ""}, world=world))
+    said = plan_document(plan, world=world)
+    text = dumps(saved_plan(said, digest(plan, said), playbook(FIREWALL), {"vcenter": "prod", "limit": ""}))
     saved = open_saved(text, "plan.json")
     assert (saved.world, saved.digest) == (world, digest(plan))
-    older = open_saved(dumps(saved_plan(plan, playbook(FIREWALL), {})), "plan.json")
+    older = open_saved(dumps(saved_plan(plan_document(plan), digest(plan), playbook(FIREWALL), {})), "plan.json")
     assert older.world is None
 
 
@@ -148,7 +149,8 @@ def test_the_digest_is_of_what_is_done_and_where_not_of_advice(plan):
 
 
 def saved(plan, **scope):
-    return dumps(saved_plan(plan, playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled")), scope))
+    stated = playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))
+    return dumps(saved_plan(plan_document(plan), digest(plan), stated, scope))
 
 
 def test_a_saved_plan_opens_with_its_playbook_scope_and_digest(plan):
@@ -161,7 +163,7 @@ def test_a_saved_plan_opens_with_its_playbook_scope_and_digest(plan):
 
 def test_a_playbook_with_lists_comes_back_as_it_was(plan):
     wanted = (Pvrdma(adapters=(Adapter(port_group="a\u202eb", protocol="rocev2"),)),)
-    text = dumps(saved_plan(plan, playbook(*wanted), {}))
+    text = dumps(saved_plan(plan_document(plan), digest(plan), playbook(*wanted), {}))
     assert from_document(open_saved(text, "p").desired, kinds()) == playbook(*wanted)
 
 
@@ -290,7 +292,7 @@ def places(value, at=()):
 def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
     plan = made(plain_farm(), DESIRED)
     stated = playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))
-    document = saved_plan(plan, stated, {"vcenter": "lab", "limit": ""})
+    document = saved_plan(plan_document(plan), digest(plan), stated, {"vcenter": "lab", "limit": ""})
     document.pop("seal")
     document = json.loads(dumps(document))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need, lacking, needed
@@ -35,8 +36,7 @@ def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
 
 def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
     kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
-    for ref in dict.fromkeys(n.ref for n in missing):
-        own = [n for n in missing if n.ref == ref]
+    for ref, own in grouped(missing, lambda need: need.ref).items():
         target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
         listed = ", ".join(f"{n.privilege} ({n.reason})" for n in own)
         yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)

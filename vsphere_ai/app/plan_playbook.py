@@ -6,8 +6,11 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.events import Emit, ignore
@@ -66,10 +69,14 @@ class PlanResult:
     around: Surroundings
     outputs: tuple[OutputValue, ...] = ()
 
-    @property
+    @cached_property
+    def _said(self) -> Mapping[str, JsonValue]:
+        return document.plan_document(self.plan, self.around.estimate, self.around.world)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of what the plan would do and where."""
-        return document.digest(self.plan)
+        return document.digest(self.plan, self._said)
 
     @property
     def exit_code(self) -> int:
@@ -79,13 +86,11 @@ class PlanResult:
     def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values, with its digest."""
         variables = {"variables": document.plain(self.playbook.variables)} if self.playbook.variables else {}
-        made = document.plan_document(self.plan, self.around.estimate, self.around.world)
-        return {**made, **variables, "digest": self.digest}
+        return {**self._said, **variables, "digest": self.digest}
 
     def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""
-        around = self.around
-        return document.saved_plan(self.plan, self.playbook, self.scope, around.estimate, around.world)
+        return document.saved_plan(self._said, self.digest, self.playbook, self.scope)
 
 
 def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:

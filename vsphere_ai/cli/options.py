@@ -120,7 +120,6 @@ inventory_options = _estate_options(inventory_option)
 vcenter_options = _estate_options(inventory_option, vcenter_option)
 """Add the options that name a vCenter; a command gets them as `estate`, as with those above and below."""
 host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
-run_options = _estate_options(inventory_option, vcenter_option, start_ssh_option, parallel_option)
 estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
 playbook_options = _estate_options(
     *(inventory_option, vcenter_option, limit_option, kind_option, var_option, vars_file_option),

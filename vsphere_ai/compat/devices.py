@@ -7,7 +7,7 @@ from vsphere_ai.fabric.trace import DEVICE as PVRDMA
 from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.gpu.devices import Gpu, found_gpus, is_vgpu
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import VmDevices, vgpu_kinds
+from vsphere_ai.resources.mixins import VmDevices, giving
 
 
 def gpus(case: Case) -> tuple[Gpu, ...]:
@@ -18,7 +18,7 @@ def gpus(case: Case) -> tuple[Gpu, ...]:
 def wanted_vgpus(case: Case) -> int:
     """Return how many vGPUs the VM has, or will have after this plan."""
     devices = case.need("config.hardware.device")
-    planned = {*vgpu_kinds()} & {*case.view.planned_kinds(case.ref)}
+    planned = {*giving("vgpus")} & {*case.view.planned_kinds(case.ref)}
     return len(vgpu_names(case)) if planned else sum(is_vgpu(d) for d in devices)
 
 
@@ -29,7 +29,7 @@ def vgpu_names(case: Case) -> tuple[str, ...]:
     if vm is None:
         return ()
     facts, own = view.facts(vm.ref), {k: view.state(vm.ref, k) for k in view.planned_kinds(vm.ref)}
-    states = (own.get(k) or kinds()[k].observe(facts, view.estate) for k in vgpu_kinds())
+    states = (own.get(k) or kinds()[k].observe(facts, view.estate) for k in giving("vgpus"))
     return tuple(sorted(name for s in states if isinstance(s, VmDevices) for name in s.vgpus(vm, view)))
 
 

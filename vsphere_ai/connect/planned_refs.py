@@ -36,10 +36,6 @@ class Known:
             self._real[ref] = found
         return self._real[ref]
 
-    def asked(self, real: str, among: Sequence[str]) -> str:
-        """Return which of these references is the one that vCenter calls `real`."""
-        return next((ref for ref in among if self._real.get(ref) == real), real)
-
     def read(self, refs: Sequence[str], read: Callable[[Sequence[str]], dict[str, Facts]]) -> dict[str, Facts]:
         """Read objects, and return their facts under the references that were asked for."""
         real = {self.real(ref): ref for ref in refs}

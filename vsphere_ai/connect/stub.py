@@ -15,16 +15,17 @@ from contextvars import ContextVar
 from vsphere_ai.connect.ahead import Ahead, Tapped
 from vsphere_ai.connect.answers import Answer
 from vsphere_ai.connect.outage import Limits
-from vsphere_ai.connect.page import ERRORS, Page
+from vsphere_ai.connect.page import ERRORS
 from vsphere_ai.connect.page_decoder import decode
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible
+from vsphere_ai.connect.privilege_answers import METHOD, privileges
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import NEXT, PAGES, Untypable, is_well_formed, read_without, reason_of
 from vsphere_ai.connect.vmomi import ManagedObject, Method, SoapAdapter, VmomiSupport
 from vsphere_ai.connect.wire_types import Unfamiliar
 
 LOG = logging.getLogger("vsphere_ai.connect.session")
-"""Gets, at level DEBUG, why a page was left to pyVmomi."""
+"""Gets, at level DEBUG, why an answer was left to pyVmomi."""
 OPERATION = "operationID"
 _VALUES = re.compile(rb"<changeSet[ >].*?</changeSet>", re.DOTALL)
 SLOWEST = 2
@@ -41,8 +42,8 @@ class _Seen(threading.local):
     """What a thread sees of the answer that it waits for."""
 
     body = b""
-    page: Page | None = None
-    decodes = False
+    read: object = None
+    method = ""
     connection: Tapped | None = None
     asked: ManagedObject | None = None
     ahead: Ahead | None = None
@@ -66,7 +67,7 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         self._seen = _Seen()
         self.run = ""
         self.left = 0
-        """How many pages were left to pyVmomi, because the decoder did not know a shape in them."""
+        """How many answers were left to pyVmomi, because the decoder did not know a shape in them."""
 
     def InvokeMethod(  # noqa: N802 pyVmomi's name
         self,
@@ -75,14 +76,14 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         args: list[object],
         outerStub: object = None,  # noqa: N803 pyVmomi's name
     ) -> object:
-        """Return what pyVmomi makes of the answer, but a page of objects as a `Page` where its shapes are known."""
+        """Return what pyVmomi makes of an answer; a `Page` of objects, or `Held` privileges, where shapes are known."""
         seen = self._seen
-        seen.body, seen.page, seen.decodes, seen.asked = b"", None, info.wsdlName in PAGES, mo
+        seen.body, seen.read, seen.method, seen.asked = b"", None, info.wsdlName, mo
         if seen.ahead is not None and not (info.wsdlName == NEXT and args == [seen.ahead.token]):
             self.forget_ahead()
         try:
             answer = super().InvokeMethod(mo, info, args, outerStub)
-            return seen.page or answer
+            return seen.read or answer
         except ERRORS as error:
             body = seen.body
             if not (body and is_well_formed(body)):
@@ -92,7 +93,7 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
                     return read_without(self, body, info.result)
             raise Untypable(reason_of(error)) from error
         finally:
-            seen.body, seen.page, seen.connection = b"", None, None
+            seen.body, seen.read, seen.connection = b"", None, None
 
     @contextlib.contextmanager
     def without_values(self) -> Iterator[None]:
@@ -123,17 +124,18 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
             super().ReturnConnection(conn)
 
     def _replaced(self, status: int, body: bytes) -> bytes:
-        """Keep an answer, and return what pyVmomi is to read in its place: nothing of a page that was read here."""
-        self._seen.body = body
-        if self._seen.cuts and b"<!" not in body:
+        """Keep an answer, and return what pyVmomi is to read in its place: nothing of what was read here."""
+        seen = self._seen
+        seen.body = body
+        if seen.cuts and b"<!" not in body:
             return _VALUES.sub(b"", body)
-        if not (self._seen.decodes and status == http.HTTPStatus.OK):
+        if status != http.HTTPStatus.OK or seen.method not in (*PAGES, METHOD):
             return body
         try:
-            self._seen.page = decode(body, self.version, self._ask_ahead)
+            seen.read = privileges(body) if seen.method == METHOD else decode(body, self.version, self._ask_ahead)
         except Unfamiliar as unfamiliar:
             self.left += 1
-            LOG.debug("a page of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
+            LOG.debug("an answer of %d bytes is left to pyVmomi: %s", len(body), unfamiliar)
             return body
         return b"<read/>"
 

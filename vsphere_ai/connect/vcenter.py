@@ -11,6 +11,7 @@ from typing import Self
 from vsphere_ai.connect import plain, planned_refs, reading, tag_service
 from vsphere_ai.connect.live_reads import LiveReads
 from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.privilege_answers import METHOD, Held, held_of
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.shared_reads import SharedReads
 from vsphere_ai.connect.stub import part
@@ -190,21 +191,18 @@ class VCenter:
             text = f"{self.name} has no authorization manager; privileges cannot be asked for"
             raise StepFailed(text, "check that this is a vCenter Server, and not an ESXi host")
         target, session = plain.to_object(manager), self._session
+        asked = {self._known.real(ref): ref for ref in refs}
 
-        def ask() -> Sequence[EntityPrivileges] | None:
-            entities = [plain.to_object(self._known.real(ref)) for ref in refs]
+        def ask() -> Sequence[Held | EntityPrivileges] | None:
+            entities = [plain.to_object(real) for real in asked]
             # the key belongs to the session, which may be another one when this is repeated
-            answers: Sequence[EntityPrivileges] | None = session.invoke(
-                target, "HasPrivilegeOnEntities", entities, session.key, list(privileges)
+            answers: Sequence[Held | EntityPrivileges] | None = session.invoke(
+                target, METHOD, entities, session.key, list(privileges)
             )
             return answers
 
-        missing: dict[str, tuple[str, ...]] = {}
-        for answer in session.reading(ask) or ():
-            lacking = tuple(p.privId for p in answer.privAvailability or () if not p.isGranted)
-            if lacking:
-                missing[self._known.asked(plain.to_ref(answer.entity), refs)] = lacking
-        return missing
+        held = (each if isinstance(each, Held) else held_of(each) for each in session.reading(ask) or ())
+        return {asked.get(each.ref, each.ref): each.lacking for each in held if each.lacking}
 
     def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
         """Call a method by its WSDL name; arguments and result are plain values.

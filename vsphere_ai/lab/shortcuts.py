@@ -17,23 +17,16 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20
 _parse_headers = http.client.parse_headers
 _list_fields = Vmomi.DataObject._GetPropertyList.__func__
 _begin, _check = Vmomi.DataObject.__init__, Vmomi.CheckField
-_find_nested = Vmomi.LazyType.__getattr__
 
 
 def take() -> None:
     """Find a type, and list its fields, once and not for each of its objects; compare classes once for all values."""
-    Vmomi.LazyType.__getattr__ = _nested
+    Vmomi.LazyType.__getattr__ = cache(Vmomi.LazyType.__getattr__)  # types within another, such as `ConfigInfo`
     Vmomi.DataObject._GetPropertyList = classmethod(_fields)
     Vmomi.DataObject.__init__ = _filled
     Vmomi.DataObject.__setattr__ = _put
     Vmomi.CheckField = _checked
     http.client.parse_headers = headers  # type: ignore[assignment]
-
-
-@cache
-def _nested(kind: Any, name: str) -> Any:
-    """Return a type that is named within another one, such as ``VirtualDisk.FlatVer2BackingInfo``."""
-    return _find_nested(kind, name)
 
 
 @cache

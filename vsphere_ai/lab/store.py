@@ -283,7 +283,7 @@ def fill(obj: Any, seen: tuple[Any, ...] = ()) -> Any:
 @lru_cache(maxsize=4096)
 def _shape(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
     """Return name, whether it may be unset, and type of every field of a data object that may have to be filled."""
-    fields = ((i.name, bool(i.flags & Vmomi.F_OPTIONAL), i.type) for i in kind._GetPropertyList())
+    fields = [(i.name, bool(i.flags & Vmomi.F_OPTIONAL), i.type) for i in kind._GetPropertyList()]
     return tuple((name, optional, typ) for name, optional, typ in fields if not optional or _holds_data(typ))
 
 

@@ -93,6 +93,8 @@ class Layered(Mapping[K, V]):
 
     def _laid(self, key: object) -> tuple[int, V] | None:
         entries = self._record.entries.get(key)  # type: ignore[arg-type]
+        if entries and entries[-1][0] <= self._size:
+            return entries[-1]
         return next((e for e in reversed(entries) if e[0] <= self._size), None) if entries else None
 
     def __getitem__(self, key: K) -> V:

@@ -38,8 +38,9 @@ class Places:
     def candidates(self, vm: str) -> Hosts:
         """Return the hosts all states of a VM can run on; where none of them decides, those of its cluster as such."""
         view, hosts = self._view, self._view.estate.hosts_for(vm)
-        states = [s for s in self._placing(vm) if s.is_bound]
-        return tuple(h for h in hosts if all(s.runs_on(h, view) for s in states)) if states else hosts
+        states = tuple(s for s in self._placing(vm) if s.is_bound)
+        able = lambda: tuple(h for h in hosts if all(s.runs_on(h, view) for s in states))  # noqa: E731
+        return self._once(hosts, states, able) if states else hosts
 
     def _placing(self, vm: str) -> Iterator[Placed]:
         for kind in self._view.kinds:
@@ -49,7 +50,10 @@ class Places:
 
     def of_hosts(self, hosts: Hosts, find: Callable[[Estate, Hosts], T]) -> T:
         """Return what is found of hosts in the estate; once for those that many VMs can run on."""
-        known = self._found.get((id(hosts), find))
+        return self._once(hosts, find, lambda: find(self._view.estate, hosts))
+
+    def _once(self, hosts: Hosts, what: object, find: Callable[[], T]) -> T:
+        known = self._found.get((id(hosts), what))
         if known is None:  # the hosts are kept, so that no others get their identity
-            known = self._found[id(hosts), find] = (hosts, find(self._view.estate, hosts))
+            known = self._found[id(hosts), what] = (hosts, find())
         return cast(T, known[1])

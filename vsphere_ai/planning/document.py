@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -228,28 +229,24 @@ def plan_document(plan: Plan, expected: Estimate | None = None, world: World | N
     return PlanDocument.of(plan, expected, world).as_json()
 
 
-def digest(plan: Plan) -> str:
+def digest(plan: Plan, said: Mapping[str, JsonValue] | None = None) -> str:
     """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it."""
-    document = PlanDocument.of(plan)
+    document = said or plan_document(plan)  # where it is known already
     # what the server could speak besides is no part of what the plan does
-    server = {k: v for k, v in plain(document.vcenter).items() if k != "offered_api"}
-    kept = document.model_dump(mode="json", exclude_unset=True, include={"items", "problems", "steps"})
+    server = {k: v for k, v in plain(plan.about).items() if k != "offered_api"}
+    kept = {name: document[name] for name in ("items", "problems", "steps")}
     lost = [plain(each) for each in plan.impact.lost if each.what]
     return checksum({**kept, "vcenter": server, **({"lost": lost} if lost else {})})
 
 
 def saved_plan(
-    plan: Plan,
-    playbook: Playbook,
-    scope: Mapping[str, str],
-    expected: Estimate | None = None,
-    world: World | None = None,
+    said: Mapping[str, JsonValue], digest: str, playbook: Playbook, scope: Mapping[str, str]
 ) -> dict[str, JsonValue]:
-    """Return the content of a plan file. `scope` is what narrowed it: vCenter name and limit."""
-    own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest(plan)}
+    """Return the content of a plan file, of a plan as JSON. `scope` is what narrowed it: vCenter name and limit."""
+    own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest}
     if playbook.variables:
         own["variables"] = plain(playbook.variables)
-    content = {**PlanDocument.of(plan, expected, world).as_json(), **own}
+    content = {**said, **own}
     return {**content, "seal": checksum(content)}
 
 
@@ -321,18 +318,27 @@ def _type(step: Step) -> dict[str, str]:
 
 def plain(value: Any) -> Any:
     """Turn dataclasses, models, tuples and mappings into JSON values."""
-    if isinstance(value, Target):
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    kind = type(value)
+    if kind is Target:
         return {"kind": value.kind, "name": value.name, "ref": value.ref}
     if isinstance(value, BaseModel):
-        return {k: plain(getattr(value, k)) for k in type(value).model_fields}
+        return {k: plain(getattr(value, k)) for k in kind.model_fields}
     if hasattr(value, "__dataclass_fields__"):
-        each = ((f, getattr(value, f.name)) for f in fields(value))
-        return {f.name: plain(v) for f, v in each if v or not f.metadata.get("written_if_set")}
+        each = ((name, if_set, getattr(value, name)) for name, if_set in _written(kind))  # type: ignore[arg-type]
+        return {name: plain(v) for name, if_set, v in each if v or not if_set}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         return [plain(v) for v in value]
     return value
+
+
+@cache
+def _written(kind: type) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a dataclass, and which are written only if they are set."""
+    return tuple((f.name, bool(f.metadata.get("written_if_set"))) for f in fields(kind))
 
 
 def plain_said(value: object, without: Collection[str] = ()) -> object:

@@ -27,7 +27,7 @@ from vsphere_ai.planning.vgpu_moves import Outlook, view_after
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus
 from vsphere_ai.resources.makes_vms import MakesVms
-from vsphere_ai.resources.mixins import AsksMore, VmDevices
+from vsphere_ai.resources.mixins import AsksMore, VmDevices, offered
 
 NOT_CONNECTED = "host.connected"
 """The rule that vCenter has a connection to a host."""
@@ -312,17 +312,14 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
         host = done.view.estate.host_of(vm.ref)
         if host is None or vm in refused:
             continue
-        for kind in done.view.kinds:
-            state = done.view.state(vm.ref, kind)
-            if not isinstance(state, VmDevices):
-                continue
+        for state in offered(done.view, vm.ref, VmDevices):
             if missing := state.no_power_on(vm, done.view):
                 message = f"it has to be switched off, and could not power on again: {missing}"
                 yield Problem(vm, "power.stranded", message, "make room for it first, or power it off first")
             if not state.runs_on(host, done.view):
                 place = f"on {host.name} as this plan leaves that host"
-                message = f"it has to be switched off, and with its {kind} it could not power on again {place}"
-                help = f"change its {kind} in a vms play of the same playbook, or power it off first"
+                message = f"it has to be switched off, and with its {state.kind} it could not power on again {place}"
+                help = f"change its {state.kind} in a vms play of the same playbook, or power it off first"
                 yield Problem(vm, "power.stranded", message, help)
 
 

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of
-from vsphere_ai.resources.mixins import VmDevices, device_states
+from vsphere_ai.resources.mixins import VmDevices, device_states, giving, offered
 
 STEPS = 500
 """Situations looked at per host in search of an order that fails."""
@@ -55,9 +55,9 @@ def _first_on(
     concerned = {t if t.kind == "host" else view.estate.host_of(t.ref) for t in changing}
     for host in sorted(h for h in concerned if h is not None):
         vms = [vm for vm in view.estate.vms_on(host.ref) if vm.ref in will_run]
-        of = {vm: [s for _, s in device_states(view, vm.ref)] for vm in vms}
-        first = [vm for vm in vms if any(s.needs_together(vm, view) for s in of[vm])]
-        takers = tuple(v for v in vms if v not in first and _devices(v, view, of[v])) if first else ()
+        states = ((vm, s) for vm in vms for s in view.wanted(vm.ref, giving("needs_together")))
+        first = list(dict.fromkeys(vm for vm, state in states if state.needs_together(vm, view)))
+        takers = tuple(v for v in vms if v not in first and _will_have(v, view)) if first else ()
         yield from ((vm, takers) for vm in first if takers)
 
 
@@ -72,24 +72,22 @@ def _pairs(
 
 def _handovers(before: View, after: View, changing: Iterable[Target]) -> Iterator[tuple[Target, Target]]:
     """Yield VMs that get devices with those on their host that give some up."""
-    changes = {}
-    for vm in sorted(t for t in changing if t.kind == "vm"):
-        have = _devices(vm, before, (before.state(vm.ref, kind) for kind in before.kinds))
-        will_have = _devices(vm, after, after.wanted(vm.ref))
+    changes, taking = {}, {*giving("vgpus"), *giving("whole_devices")}
+    for vm in sorted(t for t in changing if t.kind == "vm" and not taking.isdisjoint(after.planned_kinds(t.ref))):
+        have, will_have = _devices(vm, before, offered(before, vm.ref, VmDevices)), _will_have(vm, after)
         changes[vm] = (after.estate.host_of(vm.ref), will_have - have, have - will_have)
     givers = grouped((vm for vm, (_, _, less) in changes.items() if less), lambda vm: changes[vm][0])
     for vm, (host, more, _) in changes.items():
         yield from ((vm, other) for other in givers.get(host, ()) if more and other != vm)
 
 
-def _devices(vm: Target, view: View, states: Iterable[object]) -> Counter[object]:
+def _will_have(vm: Target, view: View) -> Counter[object]:
+    return _devices(vm, view, (state for _, state in device_states(view, vm.ref)))
+
+
+def _devices(vm: Target, view: View, states: Iterable[VmDevices]) -> Counter[object]:
     """Count the vGPUs and the whole devices that states give a VM."""
-    found: Counter[object] = Counter()
-    for state in states:
-        if isinstance(state, VmDevices):
-            found.update(state.vgpus(vm, view))
-            found.update(state.whole_devices(vm, view))
-    return found
+    return Counter(d for state in states for each in (state.vgpus, state.whole_devices) for d in each(vm, view))
 
 
 def power_on_orders(

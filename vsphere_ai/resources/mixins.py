@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vsphere_ai.fabric import pci
@@ -184,11 +185,12 @@ def device_states(view: View, vm: str) -> Iterator[tuple[str, VmDevices]]:
     return ((state.kind, state) for state in found if isinstance(state, VmDevices))
 
 
-def vgpu_kinds() -> tuple[str, ...]:
-    """Return the names of the kinds that give a VM vGPUs."""
-    return tuple(k for k in kinds_with(VmDevices) if "vgpus" in vars(kinds()[k]))
+@cache
+def giving(what: str) -> tuple[str, ...]:
+    """Return the names of the kinds that have a method of `VmDevices` of their own, such as ``vgpus``."""
+    return tuple(k for k in kinds_with(VmDevices) if what in vars(kinds()[k]))
 
 
 def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:
     """Return every vGPU profile a VM will have; only states of kinds that give some are looked at."""
-    return tuple(profile for state in view.wanted(vm.ref, vgpu_kinds()) for profile in state.vgpus(vm, view))
+    return tuple(profile for state in view.wanted(vm.ref, giving("vgpus")) for profile in state.vgpus(vm, view))

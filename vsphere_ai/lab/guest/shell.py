@@ -36,7 +36,6 @@ _PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
 }
 _QUIET = re.compile(r"\s*(?:[12]?>\s*/dev/null|2>&1|<\s*/dev/null)")
 _WRITES = re.compile(r"(?:cat\s*>>?|tee)\s+(\S+)")
-_SHELLS = ("sh", "bash", "/bin/sh", "/bin/bash")
 
 
 class Shell:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
@@ -38,16 +37,9 @@ def complete(farm: Farm) -> None:
 
 
 def _neutral(farm: Farm, mo: ManagedObject) -> None:
-    for name, typ in _needed(mo.type):
-        if mo[name] is None:
-            farm.store.set(mo, **{name: fill(typ())})
-
-
-@cache
-def _needed(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """Return the properties of a managed type that hold a data object and are never unset."""
-    infos = (i for i in kind._GetPropertyList() if not i.flags & Vmomi.F_OPTIONAL)
-    return tuple((i.name, i.type) for i in infos if issubclass(i.type, Vmomi.DataObject))
+    for info in mo.ref._GetPropertyList():
+        if not info.flags & Vmomi.F_OPTIONAL and mo[info.name] is None and issubclass(info.type, Vmomi.DataObject):
+            farm.store.set(mo, **{info.name: fill(info.type())})
 
 
 def _mount(datastore: ManagedObject) -> Any:
