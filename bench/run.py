@@ -34,6 +34,7 @@ SUBJECTS = {
     "writes": "writes",
     "ssh": "ssh",
     "rollout": "rollout",
+    "fleet": "fleet",
 }
 """Modules with ``measure(size, times)``; those with ``GROWS`` are measured at each size."""
 RESULTS = BUILD / "results.json"

@@ -125,7 +125,7 @@ class _Follow:
 
 
 LATE = 0.05
-"""Share of the time waited that the pause until the next look is at most: what is awaited is seen no later than that."""
+"""Share of the time waited that the pause until the next look is at most: so late is what is awaited seen."""
 
 
 def polling(limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE) -> Iterator[float]:
