@@ -61,7 +61,7 @@ def _without_sections(body: bytes | bytearray) -> bytes:
     while found := _SECTION.search(body, at):
         if len(pieces) > 2 * _MOST_SECTIONS:
             raise NotSoap("it is in more pieces than any answer of vSphere")
-        end = body.find(_ENDS[found[0]], found.end())
+        end = body.find(_ENDS[bytes(found[0])], found.end())
         if end < 0:
             break
         pieces += [body[at : found.start()], b" " * (end - found.start())]
