@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import DETAILS, OUTLINES
-from vsphere_ai.resources.mixins import AsksMore, probes_of, queries_of
+from vsphere_ai.resources.mixins import AsksMore, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -75,7 +75,7 @@ def probes() -> tuple[Probe, ...]:
 
 def queries() -> tuple[Query, ...]:
     """Return the questions that every host is asked which is read deeply."""
-    return tuple({q.name: q for k in kinds().values() for q in queries_of(k)}.values())
+    return tuple({q.name: q for k in _asking() for q in k.queries}.values())
 
 
 def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:
