@@ -33,6 +33,8 @@ SUBJECTS = {
     "ipam": "ipam",
     "writes": "writes",
     "ssh": "ssh",
+    "rollout": "rollout",
+    "fleet": "fleet",
 }
 """Modules with ``measure(size, times)``; those with ``GROWS`` are measured at each size."""
 RESULTS = BUILD / "results.json"

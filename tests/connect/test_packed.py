@@ -99,14 +99,14 @@ CUT = http.client.IncompleteRead
 WRONG = {
     "gzip that is not said to be one": (PACKED, "", answers.NotSoap, "no SOAP|UTF-8"),
     "text that is said to be gzip": (BODY.encode(), "gzip", answers.zlib.error, "header"),
-    "cut off": (PACKED[:-20], "gzip", CUT, ""),
-    "cut off before its checksum": (PACKED[:-8], "gzip", CUT, ""),
+    "cut off": (PACKED[:-20], "gzip", CUT, None),
+    "cut off before its checksum": (PACKED[:-8], "gzip", CUT, None),
     "a wrong checksum": (PACKED[:-8] + b"\0" * 8, "gzip", answers.zlib.error, "data check"),
     "a wrong length": (PACKED[:-4] + b"\0" * 4, "gzip", answers.zlib.error, "length check"),
-    "damaged": (PACKED[:40] + b"\xff" * 8 + PACKED[48:], "gzip", answers.zlib.error, ""),
+    "damaged": (PACKED[:40] + b"\xff" * 8 + PACKED[48:], "gzip", answers.zlib.error, None),
     "zlib": (answers.zlib.compress(BODY.encode()), "deflate", answers.NotSoap, "'deflate', which was not asked for"),
     "two ways": (PACKED, "gzip, br", answers.NotSoap, "which was not asked for"),
-    "nothing": (b"", "gzip", CUT, ""),
+    "nothing": (b"", "gzip", CUT, None),
 }
 
 

@@ -161,6 +161,7 @@ class Coordinator:
         care.worker, care.last = worker, -1
         found: dict[str, JsonValue] = {"epoch": epoch, "lease": self.terms.lease, "margin": self.terms.margin}
         found |= {"sessions": list(record.before(epoch)), "budget": self._budget is not None}
+        found |= {"plan": dict(care.shard.plan)}  # it does not take the way over the scheduler
         return found, care.replica.content()
 
     def _show(self, care: Care, events: JsonValue) -> None:

@@ -27,7 +27,7 @@ Answer = tuple[Values, bytes]
 Handle = Callable[[str, Values, bytes], Answer]
 """Answers a message: its operation, its values, its bytes."""
 _LENGTHS = struct.Struct(">II")
-MOST_HEADER, MOST_BYTES = 64 << 20, 1 << 30
+MOST_HEADER, MOST_BYTES = 1 << 30, 1 << 30
 CONNECT, ANSWER = 5.0, 30.0
 """Seconds."""
 

@@ -62,7 +62,8 @@ def work(request: WorkerRequest, stop: FleetStop, say: Callable[[str], None]) ->
     with _own_journals() as folder:
         serve(site)
         with needed():
-            asyncio.run(_serve(request, site, settings, folder))
+            import distributed  # noqa: F401 its absence is said here
+        asyncio.run(_serve(request, site, settings, folder))
 
 
 async def _serve(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> None:
@@ -97,8 +98,10 @@ async def _first(*waiting: object) -> None:
 
 
 def _worker(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> Worker:
+    import dask
     from distributed import Worker
 
+    dask.config.set({"distributed.worker.http.routes": []})  # that server shows names to everyone
     said = {"name": site.name, "version": __version__, "vcenters": list(site.vcenters)}
     return Worker(
         str(request.scheduler),
@@ -111,6 +114,7 @@ def _worker(request: WorkerRequest, site: Site, settings: Security | None, folde
         local_directory=str(folder),
         memory_limit=0,  # Dask would pause and kill what it finds too large
         dashboard=False,
+        dashboard_address="127.0.0.1:0",
         death_timeout=10,
     )
 

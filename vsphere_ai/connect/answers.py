@@ -62,24 +62,25 @@ class Answer(http.client.HTTPResponse):
         if self.status not in (200, 500):
             return super().read(amt)  # pyVmomi does not look at it
         if self._body is None:
-            self._body = io.BytesIO(self._whole())
+            body = self._whole()
+            if amt is None:
+                self._body = io.BytesIO()
+                return body  # type: ignore[return-value] # as good as bytes, which would be a copy
+            self._body = io.BytesIO(body)
         return self._body.read(amt)
 
-    def _whole(self) -> bytes:
-        pieces: list[bytes] = []
-        length = 0
+    def _whole(self) -> bytearray:
+        body = bytearray()
         while piece := self._part(_PIECE) if self._unzip is None else self._unpacked(_PIECE):
-            if not pieces:
+            if not body:
                 look(piece)
-            pieces.append(piece)
-            length += len(piece)
-            if length > LARGEST:
+            body += piece
+            if len(body) > LARGEST:
                 raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
-            if self._unzip is not None and length > max(_SMALL, self._packed * MOST_PACKED):
+            if self._unzip is not None and len(body) > max(_SMALL, self._packed * MOST_PACKED):
                 raise TooLarge(f"it unpacks to more than {MOST_PACKED} times its size")
             if time.monotonic() > self._until:
                 raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
-        body = b"".join(pieces)
         look(body, whole=True)
         return body
 

@@ -124,8 +124,15 @@ class _Follow:
             )
 
 
-def polling(limit: float, *, fastest: float, slowest: float = 10.0) -> Iterator[float]:
-    """Yield the seconds waited, at least once, in growing pauses, the last time after `limit`."""
+LATE = 0.05
+"""Share of the time waited that the pause until the next look is at most: so late is what is awaited seen."""
+
+
+def polling(limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE) -> Iterator[float]:
+    """Yield the seconds waited, at least once, in growing pauses, the last time after `limit`.
+
+    A pause is between `fastest` and `slowest`, and about `late` of what was waited so far.
+    """
     started, pause = time.monotonic(), fastest
     while True:
         yield time.monotonic() - started
@@ -133,4 +140,4 @@ def polling(limit: float, *, fastest: float, slowest: float = 10.0) -> Iterator[
         if left < 0.001:  # what rounding leaves over is no time to wait for
             return
         time.sleep(min(pause, left))
-        pause = min(slowest, pause * 1.3)
+        pause = min(slowest, pause * (1 + late))
