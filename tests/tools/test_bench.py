@@ -26,6 +26,7 @@ SUBJECTS = {
     "ipam": {"vsphere-ai"},
     "writes": {"the tasks alone", "vsphere-ai"},
     "ssh": {"paramiko alone, in as many threads", "vsphere-ai"},
+    "rollout": {"the critical path", "vsphere-ai"},
     "fleet": {"the tasks alone, of one vCenter", "one after another", "with Dask, a worker for each"},
 }
 """Who is measured on every machine."""
