@@ -44,7 +44,8 @@ class _Shard:
     def now(self) -> str:
         """Return what is under way for longest, or why nothing is."""
         if not self.running:
-            return self.text
+            waits = self.state == "working" and len(self.ended) < len(self.steps)
+            return self.text or ("waits: nothing of it is in flight" if waits else "")
         first = min(self.running.values(), key=lambda each: each[1])[0].step
         same = [p.step.target for p, _ in self.running.values() if p.step.summary == first.summary]
         who = quoted(first.target.name) if len(same) == 1 else how_many(same)
