@@ -74,3 +74,22 @@ def test_the_table_of_the_guide_is_what_the_simulation_prints():
     found = [(fleet, Simulation(fleet).run()) for fleet in simulation.CASES]
     assert [each for fleet, seen in found for each in simulation.faults(fleet, seen)] == []
     assert simulation.table(found) in GUIDE.read_text("utf-8"), "run: python bench/fleet_simulation.py"
+
+
+@pytest.mark.parametrize(
+    ("row", "scale", "said"),
+    [
+        ("run: requests", 1, 56),
+        ("plan: read from vCenter", 1000, 83),
+        ("run: read from vCenter", 1000, 315),
+        ("steps", 1, 28),
+        ("journal", 1, 29),
+        ("saved plan", 1, 42),
+    ],
+)
+def test_costs_per_host_in_the_guide_follow_from_what_was_measured(row, scale, said):
+    """The last column is the difference of the two sizes divided by the 48 hosts between them."""
+    line = next(each for each in GUIDE.read_text("utf-8").splitlines() if each.startswith(f"| {row} |"))
+    small, large, each = (cell.split()[0].replace(",", "") for cell in line.split("|")[2:5])
+    assert (float(large) - float(small)) / 48 * scale == pytest.approx(said, rel=0.02)
+    assert float(each) == said
