@@ -209,6 +209,22 @@ def test_a_killed_coordinator_is_followed_by_another(cli, make_lab, cluster, exe
     assert states(cli) == {"berlin": "done"}
 
 
+def test_a_coordinator_that_stood_still_has_its_shards_finished(cli, make_lab, cluster):
+    """As where the way to a worker was cut for long: its run stops, and goes on under another lease."""
+    lab = make_lab(SLOW)
+    (worker,) = served(cluster, inventory(cli, "berlin", lab))
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
+    until(begun)
+    command.signal(signal.SIGSTOP)
+    worker.until(FENCED)
+    assert sum(effects(lab).values()) < 4
+    command.signal(signal.SIGCONT)
+    assert command.ended() == 0, command.seen + worker.read()
+    assert "epoch 2" in worker.read()
+    assert effects(lab) == once("berlin")
+    assert states(cli) == {"berlin": "done"}
+
+
 def test_ctrl_c_reaches_the_workers(cli, make_lab, cluster):
     lab = make_lab(SLOW)
     served(cluster, inventory(cli, "berlin", lab))

@@ -77,7 +77,7 @@ class Watch:
         if stored.over or coordinator.stopping():
             coordinator.give_up(run, stored)
             return
-        lost = coordinator.lost_by(run)
+        lost = "" if each.future.done() else coordinator.lost_by(run)  # who has come back is as good as others
         fit = tuple(o for o in offers if name in o.vcenters and o.name != lost)
         if fit:
             each.seen, each.warned = time.monotonic(), False
