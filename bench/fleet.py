@@ -1,6 +1,6 @@
 """Four vCenters with Dask against the same four one after another, and what each process of the fleet takes.
 
-Run it with ``python bench/fleet.py``. The four are labs on this machine whose tasks take seconds, so that waiting for
+The four are labs on this machine whose tasks take seconds, so that waiting for
 them is most of the time, as it is for real ones. Both ways do the same work, each on labs that are fresh: a run of
 `vsphere-ai apply` per vCenter, and one `vsphere-ai fleet apply` over a scheduler and a worker per vCenter, each a
 process of its own. What counts is the ratio of their wall times; starting the scheduler and the workers, which stand
@@ -9,7 +9,7 @@ by for weeks, is not in it.
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import os
 import re
 import subprocess
@@ -20,6 +20,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from common import Case, Row, Size
+from estates import Absent
+from run import alone
+
 from vsphere_ai.lab import process
 
 SITES = ("berlin", "munich", "oslo", "paris")
@@ -29,7 +33,7 @@ name: {site}
 timing: {{boot_seconds: 0.2, task_seconds: {task}, shutdown_seconds: 0.05, vmotion_seconds: 0.02}}
 clusters: [{{name: {site}}}]
 hosts: [{{name: esx01.{site}.local, cluster: {site}}}]
-vms: [{{name: "{site}-[001:{vms:03}]", host: esx01.{site}.local}}]
+vms: [{{name: "vm-[001:{vms:03}]", host: esx01.{site}.local}}]
 """
 TOOL = (sys.executable, "-m", "vsphere_ai")
 
@@ -52,8 +56,7 @@ def labs(folder: Path, vms: int, task: float) -> Iterator[Mapping[str, process.R
 
 def write_files(folder: Path, running: Mapping[str, process.Running]) -> None:
     """Write a playbook, an inventory of all sites, and one of each."""
-    plays = "".join(f"- vms: {site}-*\n  vcenter: {site}\n  hardware: {{version: 19}}\n" for site in SITES)
-    (folder / "play.yml").write_text(plays, encoding="utf-8")
+    (folder / "play.yml").write_text("- vms: vm-*\n  hardware: {version: 19}\n", encoding="utf-8")
     entries = {}
     for site, lab in running.items():
         own = lab.directory
@@ -76,10 +79,19 @@ def one_after_another(folder: Path) -> float:
     """Apply the playbook in each vCenter, and return the seconds of all."""
     began = time.monotonic()
     for site in SITES:
-        own = folder / f"{site}-play.yml"
-        own.write_text(f"- vms: {site}-*\n  hardware: {{version: 19}}\n", encoding="utf-8")
-        argv = [*TOOL, "apply", own, "-i", folder / "all.yml", "--vcenter", site, "--yes", "--parallel", str(PARALLEL)]
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=state(folder, "one"))
+        argv = [
+            *TOOL,
+            "apply",
+            folder / "play.yml",
+            "-i",
+            folder / "all.yml",
+            "--vcenter",
+            site,
+            "--yes",
+            "--parallel",
+            str(PARALLEL),
+        ]
+        subprocess.run(argv, check=True, capture_output=True, env=state(folder, "one"))
     return time.monotonic() - began
 
 
@@ -142,31 +154,38 @@ def taken(pid: int) -> str:
     return f"{cpu:5.1f} s CPU  {int(peak[1]) / 1024 if peak else 0:4.0f} MiB"
 
 
-def main() -> None:
-    """Measure and print."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--vms", type=int, default=24, help="of each vCenter")
-    asked.add_argument("--task", type=float, default=3.0, help="seconds of a task")
-    chosen = asked.parse_args()
-    seconds: dict[str, float] = {}
-    for way in ("one after another", "Dask"):
-        with tempfile.TemporaryDirectory() as name, labs(Path(name), chosen.vms, chosen.task) as running:
-            write_files(Path(name), running)
-            if way == "Dask":
-                seconds[way], lines = with_dask(Path(name))
-                print(*lines, sep="\n")
-            else:
-                seconds[way] = one_after_another(Path(name))
-            done = [
-                sum(e["call"] == "UpgradeVM_Task" for e in lab.get("/lab/ledger")["entries"])
-                for lab in running.values()
-            ]
-            assert done == [chosen.vms] * len(SITES), done
-    for way, each in seconds.items():
-        print(f"{way:18} {each:6.1f} s")
-    tasks = -(-chosen.vms // PARALLEL) * chosen.task
-    print(f"tasks alone take {tasks:.0f} s in each; ratio {seconds['one after another'] / seconds['Dask']:.2f}")
+ALONE = "the tasks alone, of one vCenter"
+ONE, DASK = "one after another", "with Dask, a worker for each"
+SHORT = {"XS": (2, 0.2)}
+"""VMs of each vCenter and seconds of a task, by the size; 24 VMs and 3 s at larger ones."""
+
+
+def once(way: str, vms: int, task: float) -> dict[str, float]:
+    """Apply the playbook in one of the ways, on fresh labs; every VM is upgraded once by their ledgers."""
+    with tempfile.TemporaryDirectory() as name, labs(Path(name), vms, task) as running:
+        folder = Path(name)
+        write_files(folder, running)
+        seconds = one_after_another(folder) if way == ONE else with_dask(folder)[0]
+        ledgers = [lab.get("/lab/ledger")["entries"] for lab in running.values()]
+        done = [sum(e["call"] == "UpgradeVM_Task" for e in ledger) for ledger in ledgers]
+        if done != [vms] * len(SITES):
+            raise SystemExit(f"{way}: {done} VMs were upgraded, not {vms} in each vCenter")
+    return {"wall": seconds}
+
+
+def measure(size: Size, times: int) -> list[Row]:
+    """Measure both ways, and what the tasks alone take in one vCenter."""
+    vms, task = SHORT.get(size.name, (24, 3.0))
+    try:
+        importlib.import_module("distributed")
+    except ImportError:
+        Absent("fleets over Dask are not measured: the extra [fleet] is not installed").report()
+        return []
+    title = f"4 vCenters, {vms} tasks of {task} s in each, {PARALLEL} at a time"
+    case = Case("fleet", title, size, roles={ALONE: "limit", DASK: "ours"})
+    rows = case.compare({ONE: lambda: once(ONE, vms, task), DASK: lambda: once(DASK, vms, task)}, times, [ONE, DASK])
+    return [case.row(ALONE, [{"wall": -(-vms // PARALLEL) * task}]), *rows]
 
 
 if __name__ == "__main__":
-    main()
+    alone(__doc__, measure)

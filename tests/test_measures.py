@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98.5,
-    "lines of the product": 45_915,
+    "lines of the product": 45_964,
     "arrows between rooms": 110,
     "floors": 9,
 }
@@ -26,6 +26,7 @@ LATER = (
     "report.fleet_text",
     "execution.host_budget",
     "execution.actions.in_flight",
+    "execution.actions.task_progress",
     "execution.run_budget",
     "app.live_cursor",
     "app.unfinished_tasks",

@@ -93,6 +93,7 @@ def count_commands(lab):
 def settled(reader):
     """Read until what was at work is at an end, and all of it is seen."""
     reader.read()
+    reader.read()
     while is_at_work(reader.state.snapshot.estate):
         reader.read()
     reader.read()
@@ -104,10 +105,12 @@ def test_nothing_has_changed_takes_one_request(farm):
         first = cost(lab, reader)
         assert first["Login"] == 1
         assert first["RetrievePropertiesEx"] <= 4
+        assert first["WaitForUpdatesEx"] == 0, "the first page is not to be waited for longer"
+        assert cost(lab, reader)["CreateFilter"] > 0
         seen = reader.state.snapshot
         for _ in range(3):
             assert cost(lab, reader) == {"WaitForUpdatesEx": 1}
-        assert reader.state.readings == 4
+        assert reader.state.readings == 5
         assert reader.state.snapshot.estate is seen.estate
         assert reader.state.snapshot.taken > seen.taken
         assert reader.state.snapshot.whole <= seen.taken

@@ -79,17 +79,22 @@ READ = ["2026-05-01T12:00:00+00:00"] * 2
 PACKED = gzip.compress(BODY.encode())
 
 
+COMMENT = BODY.replace("<soapenv:Body>", "<!-- by a proxy --><?a proxy?><soapenv:Body>")
+
+
 @pytest.mark.parametrize("chunk", [0, 7])
 @pytest.mark.parametrize(
     ("body", "headers"),
     [
         (BODY.encode(), ()),
         (BODY.encode(), [("Content-Encoding", "identity")]),
+        (COMMENT.encode(), ()),
+        (gzip.compress(COMMENT.encode()), [("Content-Encoding", "gzip")]),
         (PACKED, [("Content-Encoding", "gzip")]),
         (PACKED, [("Content-Encoding", "X-GZIP")]),
         (PACKED + b"\0" * 9, [("Content-Encoding", "gzip")]),
     ],
-    ids=["as it is", "identity", "gzip", "x-gzip", "gzip with padding"],
+    ids=["as it is", "identity", "with a comment", "gzip with a comment", "gzip", "x-gzip", "gzip with padding"],
 )
 def test_it_is_read_as_it_says(answering, body, headers, chunk):
     assert answering(body, *headers, chunk=chunk) == (READ, ["gzip", "gzip"])
@@ -99,14 +104,14 @@ CUT = http.client.IncompleteRead
 WRONG = {
     "gzip that is not said to be one": (PACKED, "", answers.NotSoap, "no SOAP|UTF-8"),
     "text that is said to be gzip": (BODY.encode(), "gzip", answers.zlib.error, "header"),
-    "cut off": (PACKED[:-20], "gzip", CUT, ""),
-    "cut off before its checksum": (PACKED[:-8], "gzip", CUT, ""),
+    "cut off": (PACKED[:-20], "gzip", CUT, None),
+    "cut off before its checksum": (PACKED[:-8], "gzip", CUT, None),
     "a wrong checksum": (PACKED[:-8] + b"\0" * 8, "gzip", answers.zlib.error, "data check"),
     "a wrong length": (PACKED[:-4] + b"\0" * 4, "gzip", answers.zlib.error, "length check"),
-    "damaged": (PACKED[:40] + b"\xff" * 8 + PACKED[48:], "gzip", answers.zlib.error, ""),
+    "damaged": (PACKED[:40] + b"\xff" * 8 + PACKED[48:], "gzip", answers.zlib.error, None),
     "zlib": (answers.zlib.compress(BODY.encode()), "deflate", answers.NotSoap, "'deflate', which was not asked for"),
     "two ways": (PACKED, "gzip, br", answers.NotSoap, "which was not asked for"),
-    "nothing": (b"", "gzip", CUT, ""),
+    "nothing": (b"", "gzip", CUT, None),
 }
 
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from support.raising import refused
 
+from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.plain import NotExpressible
-from vsphere_ai.connect.session import watch_logins
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
 
@@ -277,3 +277,26 @@ def test_a_session_that_may_not_be_renewed_sends_nothing_more(fake, authority, l
         assert fake.count("StartService") == 2
         assert fake.count("Login") == logins
         assert fake.count("Logout") == logins - 1
+
+
+def test_a_change_is_sent_with_leave_only_and_again_only_with_leave(fake, authority, limits):
+    allowed = [True, True, False]
+
+    def leave():
+        if not allowed.pop(0):
+            raise Denied("another worker has this run", "look at the fleet", rule="fleet.fenced")
+
+    token = may_change.set(leave)
+    try:
+        vcenter = VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits)
+    finally:
+        may_change.reset(token)
+    with vcenter:
+        vcenter.now()
+        assert len(allowed) == 3, "who reads needs none"
+        vcenter.call(*START)
+        vcenter.call(*START)
+        with refused(Denied, "fleet.fenced"):
+            vcenter.call(*START)
+        assert fake.count("StartService") == 2
+        vcenter.now()

@@ -13,9 +13,10 @@ from support.ssh_host import KEY, PASSWORD, host, say  # noqa: F401
 
 from vsphere_ai.connect import ssh, ssh_pool
 from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.leave import may_change
 from vsphere_ai.connect.probing import Prober
 from vsphere_ai.connect.ssh_endpoint import Broken, SshEndpoint
-from vsphere_ai.errors import OutcomeUnknown, Unreachable
+from vsphere_ai.errors import OutcomeUnknown, Storage, Unreachable
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe
@@ -189,3 +190,29 @@ def test_a_host_that_opens_one_session_at_a_time_is_asked_one_after_the_other(ho
     assert {name: found.stdout for name, found in probed(pool).items()} == ANSWERS
     assert (host.connections, host.attempts) == (1, 1)
     assert not all(opened)
+
+
+def test_a_command_that_changes_something_is_sent_with_leave_only(host, tmp_path):
+    """Leave is asked for when the connection is there, right before the command; who reads needs none."""
+    asked, allowed = [], [True]
+
+    def leave():
+        asked.append(host.attempts)
+        if not allowed[0]:
+            raise Storage("another worker has this run", "look at the fleet", rule="fleet.fenced")
+
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[127.0.0.1]:{host.port} {KEY.get_name()} {KEY.get_base64()}\n")
+    token = may_change.set(leave)
+    made = ssh_pool.SshPool(
+        lambda t: SshEndpoint(t.name, "127.0.0.1", host.port, "root", known, password=PASSWORD), LoginGate()
+    )
+    may_change.reset(token)
+    assert run(made, "set", changes=True) == "ran set\n"
+    assert asked == [1], "after the login"
+    allowed[0] = False
+    with refused(Storage, "fleet.fenced"):
+        run(made, "set", "more", changes=True)
+    assert run(made, "ask") == "ran ask\n"
+    assert len(asked) == 2
+    made.close()

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trustme
-from support.dask_fleet import PLAY, QUICK, SCENARIO, SITES, Cluster, effects, inventory, once
+from support.dask_fleet import QUICK, Cluster
+from support.fleets import SITES, all_once, effects, hold, once, playbook, scenario, struck, until
+from support.fleets import inventory as text_of
 
 from vsphere_ai.runs import journal
 from vsphere_ai.security.state_dir import state_dir
 
 pytestmark = pytest.mark.lab
-BERLIN = "- vms: berlin-*\n  hardware: {version: 19}\n"
-SLOW = SCENARIO.format("berlin", 0.4)
+BERLIN = playbook(["berlin"])
+SLOW = scenario("berlin", 0.4)
 FENCED = r"is over|so nothing is sent"
 
 
@@ -41,15 +43,9 @@ def cluster(make_cluster):
     return make_cluster()
 
 
-def until(true, seconds=30.0):
-    """Wait until a function returns something true, and return it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("did not happen in time")
+def inventory(cli, site, lab):
+    """The inventory at a site, which has this vCenter only."""
+    return cli.file(text_of({site: lab}), f"{site}.yml")
 
 
 def served(cluster, *inventories):
@@ -87,31 +83,31 @@ def sessions(client):
 
 
 def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_lab, cluster):
-    sites = {site: make_lab(SCENARIO.format(site, 0.02)) for site in SITES}
+    sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
     workers = served(cluster, *(inventory(cli, site, lab) for site, lab in sites.items()))
-    playbook = cli.file(PLAY)
-    assert cli("fleet", "plan", playbook, *cluster.place) == 0, cli.err
+    whole = cli.file(playbook())
+    assert cli("fleet", "plan", whole, *cluster.place) == 0, cli.err
     assert "Fleet plan, 2 vCenters" in cli.out
     wrong = cli.file("- include: more.yml\n", "wrong.yml")
     cli.file("- vms: berlin-*\n  hardware: {version: none}\n", "more.yml")
     assert cli("fleet", "plan", wrong, *cluster.place) == 65
     assert f"{wrong.parent / 'more.yml'}:2:23" in cli.err, "the place in the operator's file"
-    assert cli("fleet", "plan", playbook, *cluster.place, "--vcenter", "berlin,hamburg") == 5
+    assert cli("fleet", "plan", whole, *cluster.place, "--vcenter", "berlin,hamburg") == 5
     assert cli.error == "fleet.no-worker"
-    assert cli("fleet", "plan", playbook, *cluster.place, "-i", "berlin.yml") == 64
-    assert cli("fleet", "apply", playbook, *cluster.place, "--yes", "--format", "json") == 0, cli.err
+    assert cli("fleet", "plan", whole, *cluster.place, "-i", "berlin.yml") == 64
+    assert cli("fleet", "apply", whole, *cluster.place, "--yes", "--format", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
     assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    all_once(sites)
     assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
     assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the copies of the journals"
-    assert cli("fleet", "apply", playbook, *cluster.place, "--yes") == 0, "nothing to do"
+    assert cli("fleet", "apply", whole, *cluster.place, "--yes") == 0, "nothing to do"
     assert cli("fleet", "resume", done["fleet"], *cluster.place) == 0
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    all_once(sites)
     require_no_secret(sites, cluster, workers)
     cluster.worker(inventory(cli, "berlin", sites["berlin"]), version="9.9.9").until("vCenters")
-    assert cli("fleet", "plan", playbook, *cluster.place) == 1
+    assert cli("fleet", "plan", whole, *cluster.place) == 1
     assert cli.error == "fleet.version"
     assert "9.9.9" in cli.err
 
@@ -131,15 +127,17 @@ def require_no_secret(sites, cluster, workers):
 def test_another_worker_goes_on_where_one_was_killed(cli, make_lab, cluster, moment):
     lab = make_lab(SLOW)
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
+    if moment == "intent":
+        hold(lab, 2)  # it has been sent, and takes effect when no one is there any more to get the answer
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "2", "--format", "json")
     first, second = holder(workers)
     if moment == "intent":
-        until(begun)
+        struck(lab)
     if moment == "end":
         first.until("run .* done")
-    seen = effects(lab)
+    assert sum(effects(lab).values()) < 4 or moment == "end"
     first.kill()
-    assert sum(seen.values()) < 4 or moment == "end"
+    lab.clear_faults()
     assert command.ended() == 0, command.seen + second.read()
     assert effects(lab) == once("berlin")
     assert ("epoch 2" in second.read()) == (moment != "end")
@@ -211,6 +209,22 @@ def test_a_killed_coordinator_is_followed_by_another(cli, make_lab, cluster, exe
     assert states(cli) == {"berlin": "done"}
 
 
+def test_a_coordinator_that_stood_still_has_its_shards_finished(cli, make_lab, cluster):
+    """As where the way to a worker was cut for long: its run stops, and goes on under another lease."""
+    lab = make_lab(SLOW)
+    (worker,) = served(cluster, inventory(cli, "berlin", lab))
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
+    until(begun)
+    command.signal(signal.SIGSTOP)
+    worker.until(FENCED)
+    assert sum(effects(lab).values()) < 4
+    command.signal(signal.SIGCONT)
+    assert command.ended() == 0, command.seen + worker.read()
+    assert "epoch 2" in worker.read()
+    assert effects(lab) == once("berlin")
+    assert states(cli) == {"berlin": "done"}
+
+
 def test_ctrl_c_reaches_the_workers(cli, make_lab, cluster):
     lab = make_lab(SLOW)
     served(cluster, inventory(cli, "berlin", lab))
@@ -242,21 +256,21 @@ def test_with_tls_only_certificates_of_the_fleet_are_accepted(cli, make_lab, mak
     own, other = (issued(trustme.CA(), tmp_path / name) for name in ("own", "other"))
     cluster = make_cluster(own)
     assert cluster.address.startswith("tls://")
-    lab = make_lab(SCENARIO.format("berlin", 0.02))
+    lab = make_lab(scenario("berlin", 0.02))
     served(cluster, inventory(cli, "berlin", lab))
-    playbook = cli.file(BERLIN)
+    own_playbook = cli.file(BERLIN)
     place = ["--executor", f"dask:{cluster.address}"]
     stranger = [text for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), other, strict=True) for text in pair]
-    assert cli("fleet", "plan", playbook, *place, *stranger) == 5
+    assert cli("fleet", "plan", own_playbook, *place, *stranger) == 5
     assert cli.error == "fleet.scheduler"
-    assert cli("fleet", "plan", playbook, *place) == 64
+    assert cli("fleet", "plan", own_playbook, *place) == 64
     assert cli.error == "usage.tls"
-    assert cli("fleet", "plan", playbook, "--executor", "dask:tcp://192.0.2.1:8786") == 64
+    assert cli("fleet", "plan", own_playbook, "--executor", "dask:tcp://192.0.2.1:8786") == 64
     assert cli.error == "usage.tls"
     assert cli("fleet", "worker", "tcp://192.0.2.1:8786", "-i", "berlin.yml") == 64
     assert cli.error == "usage.tls"
     assert effects(lab) == {}
-    assert cli("fleet", "apply", playbook, *cluster.place, "--yes") == 0, cli.err
+    assert cli("fleet", "apply", own_playbook, *cluster.place, "--yes") == 0, cli.err
     assert effects(lab) == once("berlin")
 
 
@@ -271,7 +285,7 @@ def issued(authority, folder):
 
 
 def test_the_privilege_to_end_sessions_is_asked_for_while_planning(cli, make_lab, cluster):
-    lab = make_lab(SCENARIO.format("berlin", 0.02) + "privileges_denied: [Sessions.TerminateSession]\n")
+    lab = make_lab(scenario("berlin", 0.02) + "privileges_denied: [Sessions.TerminateSession]\n")
     served(cluster, inventory(cli, "berlin", lab))
     assert cli("fleet", "plan", cli.file(BERLIN), *cluster.place) == 4
     assert cli.error == "account.privileges"
@@ -302,3 +316,32 @@ def calls(lab):
     entries = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
     last = max((n for n, call in enumerate(entries) if call == "Destroy_Task"), default=-1)
     return entries[last + 1 :]
+
+
+HOSTS = """
+name: {0}
+timing: {{boot_seconds: 0.3, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts:
+  - name: "esx[01:02].{0}.local"
+    cluster: {0}
+    ssh: {{running: true, policy: on}}
+    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
+"""
+FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
+
+
+def test_one_worker_serves_two_vcenters_within_one_budget(cli, make_lab, cluster):
+    labs = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    served(cluster, cli.file(text_of(labs), "both.yml"))
+    given = ("fleet", "apply", cli.file(FUNCTIONS), *cluster.place, "--yes", "--reboot", "4", "--budget", "1")
+    assert cli(*given) == 0, cli.out + cli.err
+    found = []
+    for lab in labs.values():
+        entries = lab.get("/lab/ledger")["entries"]
+        began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
+        ended = {e["object"]: e["time"] for e in entries if e["call"] == "ExitMaintenanceMode_Task"}
+        found += [(began[host], ended[host]) for host in began]
+    assert len(found) == 4
+    found.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(found)), found

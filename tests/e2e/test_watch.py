@@ -106,10 +106,37 @@ def test_without_a_change_a_reading_takes_one_request(cli, lab, watching, monkey
 
     seen, _ = watching(wanted, count, count, count, count, drift, count, count, in_time, count)
     assert [len(each.appeared) for each in seen] == [0, 1]
-    assert [after - before for before, after in itertools.pairwise(counts[:5])] == [1, 1, 1, 1]
+    second, *idle = [after - before for before, after in itertools.pairwise(counts[:5])]
+    assert second > 10  # it also begins to follow what is read
+    assert idle == [1, 1, 1]
     *_, idle, full = [after - before for before, after in itertools.pairwise(counts)]
     assert idle == 1
     assert full > 5  # it is read in full from time to time all the same
+
+
+def test_several_plays_and_hosts_that_answer_over_ssh_take_one_request(cli, lab, watching):
+    """Hosts are asked again where they, or the VMs that run there, have changed."""
+    wanted = cli.file(PLAY % 0 + "- {hosts: 'esx0[1-2].lab.local', mig: {mode: disabled}}\n")
+    assert cli("apply", wanted, "--yes") == 0
+    lab.set_faults([{"on": "ssh: nvidia-smi", "probability": 1.0, "do": {"delay": "0.001s"}}])
+    counts = []
+
+    def count():
+        fired = len(lab.get("/lab/faults")["fired"])
+        counts.append((sum(lab.get("/lab/traffic")["calls"].values()), fired))
+
+    def drift():
+        assert cli("apply", cli.file(PLAY % 1, "other.yml"), "--yes", "--no-ssh-login") == 0
+        count()
+
+    seen, _ = watching(wanted, nothing, count, count, count, drift, count)
+    assert [len(each.appeared) for each in seen] == [0, 1]
+    first, second, third, drifted, last = counts
+    assert first[1] > 0
+    assert (second[0] - first[0], third[0] - second[0]) == (1, 1)
+    assert second[1] == third[1] == first[1]
+    assert last[0] - drifted[0] <= 6, "a VM has changed, and is read"
+    assert last[1] == drifted[1], "its key is nothing that hosts would show otherwise"
 
 
 def test_an_outage_is_one_line_and_the_change_during_it_is_seen(cli, lab, watching):

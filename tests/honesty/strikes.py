@@ -104,6 +104,7 @@ STRIKES: dict[str, Strike] = {
     "sessions end": Strike({"on": "any", "probability": 0.05, "times": 2, "do": "expire-session"}, window),
     "a reconfiguration fails": Strike({**RECONFIGURE, "do": {"task-fails": "GenericVmConfigFault"}}, reconfigured),
     "a task is gone": Strike({**RECONFIGURE, "do": "task-gone"}, reconfigured),
+    "vCenter has room for one task": Strike({"on": "ReconfigVM_Task", "do": {"most-tasks": 1}}, reconfigured),
     "maintenance mode is refused": Strike({**ENTER, "do": {"task-fails": "InvalidState"}}, window),
     "maintenance mode is not reached": Strike({**ENTER, "do": {"task-stuck": 20}}, window, in_vain=True),
     "graphics are refused": Strike(

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 
 PYTHON = sys.executable
 QUICK = {
@@ -160,36 +159,3 @@ class Cluster:
     def close(self):
         for each in reversed(self.processes):
             each.kill()
-
-
-SCENARIO = """
-name: {0}
-timing: {{boot_seconds: 0.3, task_seconds: {1}, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
-vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
-"""
-SITES = ("berlin", "munich")
-PLAY = "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in SITES)
-
-
-def inventory(cli, site, lab):
-    """An inventory with one vCenter, as it lies at its site."""
-    text = f"""vcenters:
-  {site}:
-    address: 127.0.0.1
-    port: {lab.port}
-    username: administrator@vsphere.local
-    password: "file:{lab.directory / "password"}"
-    tls: {{ca_file: "{lab.directory / "ca.pem"}"}}
-"""
-    return cli.file(text, f"{site}.yml")
-
-
-def effects(lab):
-    """How often each VM was upgraded, by the lab's ledger."""
-    return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
-
-
-def once(site):
-    return {f"{site}-{n:02}": 1 for n in range(1, 5)}

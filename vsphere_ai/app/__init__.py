@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
-    from vsphere_ai.app.fleet_history import fleet_records, latest_fleet
     from vsphere_ai.app.fleet_plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
     from vsphere_ai.app.fleet_run import (
         FleetOptions,
@@ -150,7 +149,6 @@ _NAMES = {
     "events": "Emit Event ignore",
     "farm_readings": "FarmReader FarmState farm_reader read_farm",
     "farm_snapshot": "FarmRequest FarmSnapshot",
-    "fleet_history": "fleet_records latest_fleet",
     "fleet_plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
     "fleet_run": (
         "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
@@ -243,7 +241,7 @@ __all__ += ["learn_profile"]
 __all__ += ["FleetPlan", "FleetPlanRequest", "open_fleet_plan", "plan_fleet", "save_fleet_plan"]
 __all__ += ["FleetOptions", "FleetRun", "FleetStop", "LocalExecutor", "begin_fleet", "carry_out_fleet"]
 __all__ += ["compare_fleet", "fleet_exit_code", "fleet_outcomes", "list_fleets", "open_fleet"]
-__all__ += ["Shard", "ShardOutcome", "fleet_records", "latest_fleet", "open_or_resume"]
+__all__ += ["Shard", "ShardOutcome", "open_or_resume"]
 
 
 def __getattr__(name: str) -> object:

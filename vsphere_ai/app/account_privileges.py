@@ -22,7 +22,7 @@ RULE = "account.privileges"
 ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
 
 LASTS = 10.0
-"""Seconds for which an answer holds: a plan that nobody had to confirm is carried out within them."""
+"""Seconds for which an answer holds: a plan that no one had to confirm is carried out within them."""
 MOST_ASKED = 1000
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""

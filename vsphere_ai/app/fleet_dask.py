@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ class DaskFleet:
 
     def __init__(self, client: Client, address: Address, settings: Security | None, terms: Terms) -> None:
         self.client, self.address, self.settings, self.terms = client, address, settings, terms
+        self._seen: tuple[float, tuple[Offer, ...]] = float("-inf"), ()
+        self._looking = threading.Lock()
 
     @property
     def lost(self) -> bool:
@@ -66,6 +69,13 @@ class DaskFleet:
         return str(self.client.status) != "running"
 
     def offers(self) -> tuple[Offer, ...]:
+        """Return the workers as they were within the last half second."""
+        with self._looking:
+            if time.monotonic() - self._seen[0] > LOOK:
+                self._seen = time.monotonic(), self._offers()
+            return self._seen[1]
+
+    def _offers(self) -> tuple[Offer, ...]:
         """Return the workers that were started by `fleet worker`; none where the scheduler does not answer."""
         try:
             workers = self.client.scheduler_info()["workers"]
@@ -120,8 +130,10 @@ class DaskFleet:
     def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
         """Plan one vCenter on a worker of it."""
         bundle = bundle_values(pack(request.playbook, request.estate.vars_files))
-        estate = estate_values(request.estate)
-        found = self._asked(name, {"op": "plan", "vcenter": name, "bundle": bundle, "estate": estate}, emit)
+        others: list[JsonValue] = [*sorted({n for o in self.offers() for n in o.vcenters})]
+        asked: dict[str, JsonValue] = {"op": "plan", "vcenter": name, "bundle": bundle}
+        asked |= {"estate": estate_values(request.estate), "others": others}
+        found = self._asked(name, asked, emit)
         plays = {_MARK.validate_python(mark): _input_error(why) for mark, why in _pairs(found["plays"])}
         document = found["document"]
         if not isinstance(document, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -71,6 +72,12 @@ def read(run: str) -> LeaseRecord:
         text = f"{path} cannot be read: {error}"
         remedy = "end the sessions of the fleet's account in vCenter by hand, then remove this file"
         raise Storage(text, remedy, rule="fleet.record") from error
+
+
+def forget(run: str) -> None:
+    """Remove the record of a run that is over: it is never carried out again."""
+    with suppress(OSError):  # what stays is small, and is not asked any more
+        _path(run).unlink(missing_ok=True)
 
 
 def _path(run: str) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app import fleet_record
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Emit, Event, RunStarted
 from vsphere_ai.app.fleet_plan import FleetPlan, PlannedShard, side_by_side
@@ -188,6 +189,9 @@ def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple
         for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
             known[outcome.vcenter] = outcome
             emit(outcome.vcenter, outcome)
+        for outcome in known.values():
+            if outcome.over:
+                fleet_record.forget(outcome.run)
     return tuple(known[s.vcenter] for s in run.shards)
 
 

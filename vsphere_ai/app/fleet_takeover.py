@@ -20,7 +20,7 @@ PAUSE = 0.1
 def taken_over(shard: Shard, stopping: Callable[[], bool]) -> Iterator[bool]:
     """Wait until no worker can have the lease of a shard, and end the sessions of those who had it.
 
-    Yields false where the end was asked for meanwhile. Sessions that are begun inside are noted, so that a worker that
+    Yields false where the end was asked for before. Sessions that are begun inside are noted, so that a worker that
     goes on after this process can end them. Nothing is waited for where no worker ever had the shard.
     """
     if not fleet_record.is_kept(shard.run):

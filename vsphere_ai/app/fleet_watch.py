@@ -30,6 +30,8 @@ class _Placed:
     future: Future
     seen: float
     places: int = 1
+    left: str = ""
+    """The worker that was lost last, from which it was taken."""
     warned: bool = False
 
 
@@ -51,7 +53,7 @@ class Watch:
         self.placed.pop(run).future.release()
 
     def _submit(self, shard: Shard, on: tuple[str, ...] = ()) -> Future:
-        values: JsonValue = asdict(replace(shard, inventory=""))
+        values: JsonValue = asdict(replace(shard, inventory="", plan={}))
         return self._fleet.submit(shard.vcenter, {"op": "shard", "shard": values, **self._where}, on)
 
     def look(self) -> None:
@@ -75,14 +77,15 @@ class Watch:
         if stored.over or coordinator.stopping():
             coordinator.give_up(run, stored)
             return
-        lost = coordinator.lost_by(run)
+        lost = "" if each.future.done() else coordinator.lost_by(run)  # who has come back is as good as others
         fit = tuple(o for o in offers if name in o.vcenters and o.name != lost)
         if fit:
             each.seen, each.warned = time.monotonic(), False
         error = _failure(each.future)
         if error is not None and error.rule != "fleet.dask":
             self._give_up(each, error)
-        elif fit and (each.future.done() or (lost and not coordinator.is_wanted(run))):
+        elif fit and (each.future.done() or (lost not in ("", each.left) and not coordinator.is_wanted(run))):
+            each.left = lost
             self._again(each, tuple(o.address for o in fit) if lost else (), error)
         elif not fit:
             self._wait(each)

@@ -62,7 +62,8 @@ def work(request: WorkerRequest, stop: FleetStop, say: Callable[[str], None]) ->
     with _own_journals() as folder:
         serve(site)
         with needed():
-            asyncio.run(_serve(request, site, settings, folder))
+            import distributed  # noqa: F401 its absence is said here
+        asyncio.run(_serve(request, site, settings, folder))
 
 
 async def _serve(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> None:
@@ -97,8 +98,10 @@ async def _first(*waiting: object) -> None:
 
 
 def _worker(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> Worker:
+    import dask
     from distributed import Worker
 
+    dask.config.set({"distributed.worker.http.routes": []})  # that server shows names to everyone
     said = {"name": site.name, "version": __version__, "vcenters": list(site.vcenters)}
     return Worker(
         str(request.scheduler),
@@ -111,6 +114,7 @@ def _worker(request: WorkerRequest, site: Site, settings: Security | None, folde
         local_directory=str(folder),
         memory_limit=0,  # Dask would pause and kill what it finds too large
         dashboard=False,
+        dashboard_address="127.0.0.1:0",
         death_timeout=10,
     )
 
@@ -120,16 +124,25 @@ def _own_journals() -> Iterator[Path]:
     """Keep journals of this process apart: a coordinator may run here. Those of workers that were killed go."""
     folder = own_folder(FOLDER)
     for left in folder.iterdir():
-        with suppress(OSError), (left / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), _locked(left):
             shutil.rmtree(left)
     mine = folder / f"{file_name(socket.gethostname())}-{os.getpid()}"
     mine.mkdir(mode=0o700)
-    with (mine / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _locked(mine):
         before, replica.folder = replica.folder, f"{FOLDER}/{mine.name}/runs"
         try:
             yield mine
         finally:
             replica.folder = before
             shutil.rmtree(mine, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a worker's folder, which its death frees; `OSError` where another process has it."""
+    descriptor = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

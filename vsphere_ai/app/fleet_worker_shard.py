@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -38,10 +39,11 @@ def carry_out_shard(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
     caller = Caller((host, int(port)), token, site.context)
     with site.working(shard.run), closing(caller):
         asked, (found, content) = _acquired(caller, shard, site)
-        if "epoch" not in found:
+        plan = found.get("plan")
+        if not isinstance(plan, dict):
             return "over"
         site.say(f"{shard.vcenter}: run {shard.run}, epoch {found['epoch']}")
-        _under_lease(site, shard, caller, (asked, (found, content)))
+        _under_lease(site, replace(shard, plan=plan), caller, (asked, (found, content)))
         return "reported"
 
 
@@ -50,6 +52,8 @@ def _acquired(caller: Caller, shard: Shard, site: Site) -> tuple[float, Answer]:
     reached = clock()
     while True:
         asked = clock()
+        if site.stop.number:
+            return asked, ({}, b"")
         try:
             answer = caller.call("acquire", {"run": shard.run, "worker": site.name}, within=REACHED)
             reached = asked
@@ -59,7 +63,7 @@ def _acquired(caller: Caller, shard: Shard, site: Site) -> tuple[float, Answer]:
             time.sleep(PAUSE)
             continue
         wait = answer[0].get("wait")
-        if not isinstance(wait, int | float) or site.stop.number:
+        if not isinstance(wait, int | float):
             return asked, answer
         time.sleep(min(float(wait), 1.0))
 

@@ -19,12 +19,15 @@ _AT_WORK = ("queued", "running")
 
 
 class LiveCursor:
-    """Follows what is read of one vCenter in a session, and in those that are made of it."""
+    """Follows what is read of one vCenter in a session, and in those that are made of it.
+
+    It begins with the second reading: the first one is not to be waited for longer.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._reads: LiveReads | None = None
-        self._began = -LONGEST
+        self._began = 0.0
         self.began = 0.0
         """When all of it was read last, since the epoch."""
         self._settled = False
@@ -35,13 +38,16 @@ class LiveCursor:
         Return whether nothing has, and what was read before is lasting (see `keep`): then it need not be read.
         """
         settled, self._settled = self._settled, False
-        if self._reads is None:
-            self._reads = self._session.vcenter.live()
-        changed = self._reads.refresh()
-        if changed is None or time.monotonic() - self._began >= LONGEST:
+        begins = not self.began
+        self._reads = self._reads or (None if begins else self._session.vcenter.live())
+        changed = self._reads.refresh() if self._reads else None
+        if begins or time.monotonic() - self._began >= LONGEST:
             self._began, self.began = time.monotonic(), time.time()
-            self._reads.forget()
             self._session.remembered.begin()
+            if self._reads:
+                self._reads.forget()
+            return False
+        if changed is None:
             return False
         self._settled = settled and not changed
         return self._settled

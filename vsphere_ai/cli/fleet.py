@@ -280,13 +280,14 @@ def report(fleet: str, output: Path | None, form: str) -> int:
     With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
     """
     from vsphere_ai import app
+    from vsphere_ai.app.fleet_history import fleet_records, latest_fleet
     from vsphere_ai.report.fleet_documents import fleet_pages
 
     if output is not None and form != "html" and not output.suffix:
         raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
-    run = app.open_fleet(fleet) if fleet else app.latest_fleet()
+    run = app.open_fleet(fleet) if fleet else latest_fleet()
     folder = output is not None and not output.suffix
-    pages = fleet_pages(run, app.fleet_outcomes(run), app.fleet_records(run), form, folder=folder)
+    pages = fleet_pages(run, app.fleet_outcomes(run), fleet_records(run), form, folder=folder)
     if output is None:
         click.echo(pages["index.html"], nl=False)
     elif folder:

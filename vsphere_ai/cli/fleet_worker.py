@@ -35,7 +35,7 @@ def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], list
     tls = TlsFiles(more["tls_ca"], more["tls_cert"], more["tls_key"])  # type: ignore[arg-type]
     request = WorkerRequest(parse_address(address), tls, inventory, vcenters, str(more["name"]), listen)
     stop = FleetStop()
-    with signals.first(stop, "vsphere-ai fleet resume, at the coordinator"):
+    with signals.first(stop, "vsphere-ai fleet resume, at the coordinator"), streams.resting():
         work(request, stop, _say)
     return 0
 

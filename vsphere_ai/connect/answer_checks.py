@@ -33,7 +33,7 @@ def look(body: bytes, *, whole: bool = False) -> None:
     declared = _ENCODING.match(head)
     if b"\0" in head or head.startswith((b"\xff\xfe", b"\xfe\xff")) or (declared and declared[1].lower() not in _UTF_8):
         raise NotSoap("it is not UTF-8")
-    if b"<!DOCTYPE" in body:
+    if b"<!" in body and b"<!DOCTYPE" in body:
         raise NotSoap("it has a document type, which SOAP does not allow")
     if b"Envelope" not in head and (whole or len(body) >= _HEAD):
         raise NotSoap("it is no SOAP" if body else "it is empty")

@@ -66,22 +66,21 @@ class Answer(http.client.HTTPResponse):
         return self._body.read(amt)
 
     def _whole(self) -> bytes:
-        pieces: list[bytes] = []
+        body = io.BytesIO()  # gives out what was written to it without a copy
         length = 0
         while piece := self._part(_PIECE) if self._unzip is None else self._unpacked(_PIECE):
-            if not pieces:
+            if not length:
                 look(piece)
-            pieces.append(piece)
-            length += len(piece)
+            length += body.write(piece)
             if length > LARGEST:
                 raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
             if self._unzip is not None and length > max(_SMALL, self._packed * MOST_PACKED):
                 raise TooLarge(f"it unpacks to more than {MOST_PACKED} times its size")
             if time.monotonic() > self._until:
                 raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
-        body = b"".join(pieces)
-        look(body, whole=True)
-        return body
+        whole = body.getvalue()
+        look(whole, whole=True)
+        return whole
 
     def _part(self, amt: int) -> bytes:
         """Return what has arrived, instead of waiting for all of it as `read` does."""

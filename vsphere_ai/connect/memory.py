@@ -41,7 +41,10 @@ def _laid_out(names: tuple[str, ...]) -> dict[str, object]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Let Python not look for garbage: all that was read before would be looked through again and again."""
+    """Let Python not look for garbage: all that was read before would be looked through again and again.
+
+    What was read is old at the end, without having been looked through: only a full collection does that.
+    """
     if not gc.isenabled():
         yield
         return
@@ -49,6 +52,9 @@ def no_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # to the oldest generation
         gc.enable()
 
 

@@ -56,21 +56,9 @@ class _Object:
 
     def made(self, texts: Sequence[str]) -> PlainObject:
         """Return the object with these texts; the same one for the same texts, where that is common."""
-        known = self._known
-        if known is None:
-            return self._new(texts)
-        key = tuple(texts[self.first : self._last])
-        found = known.get(key)
-        if found is None:
-            if len(known) >= _TRIED:
-                self._known = {} if self._met > len(known) else None
-                self._met, known = 0, self._known or {}
-            found = known[key] = self._new(texts)
-        else:
-            self._met += 1
-        return found
-
-    def _new(self, texts: Sequence[str]) -> PlainObject:
+        found = self._again(texts) if self._known is not None else None
+        if found is not None:
+            return found
         value = self._copy()
         for name, number in self._texts:
             value[name] = texts[number]
@@ -78,7 +66,19 @@ class _Object:
             value[name] = convert(texts[number])
         for name, part in self._parts:
             value[name] = part.made(texts)
+        if self._known is not None:
+            self._known[tuple(texts[self.first : self._last])] = value
         return value
+
+    def _again(self, texts: Sequence[str]) -> PlainObject | None:
+        known = self._known or {}
+        found = known.get(tuple(texts[self.first : self._last]))
+        if found is not None:
+            self._met += 1
+        elif len(known) >= _TRIED:
+            self._known = {} if self._met > len(known) else None
+            self._met = 0
+        return found
 
 
 class _Items:

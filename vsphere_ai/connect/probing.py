@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused, TooManySessions
+from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.ssh_pool import side_by_side
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
@@ -26,8 +27,6 @@ Answers = Mapping[str, Output | ProbeFailure]
 _NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
 _PAUSES = (0.5, 2.0)
 """Seconds before a command whose connection broke is asked again."""
-_AT_ONCE = 4
-"""Commands that run side by side on one host, each in a session of one connection (OpenSSH: MaxSessions, 10)."""
 _START_S = 10.0
 """How long a service that was just started may refuse connections."""
 
@@ -92,7 +91,7 @@ class Prober:
                 contextlib.closing(shell) if started else shell,
             ):
                 _open(shell, _START_S if started else 0.0)
-                for argv, output in self._side_by_side(shell, tuple(names)):
+                for argv, output in side_by_side(names, lambda argv: self._asked(shell, argv)):
                     answers.update(dict.fromkeys(names[argv], output))
         except service.LeftRunning:
             raise
@@ -103,26 +102,6 @@ class Prober:
         except (Unreachable, StepFailed, OutcomeUnknown) as error:
             return ProbeFailure("ssh.unreachable", error.message, error.remedy)
         return None
-
-    def _side_by_side(
-        self, shell: Ssh, commands: Sequence[tuple[str, ...]]
-    ) -> Iterator[tuple[tuple[str, ...], Output]]:
-        """Yield commands with their output; several run at a time, and alone what the host opened no session for."""
-        refused: list[tuple[str, ...]] = []
-
-        def ask(argv: tuple[str, ...]) -> Output | None:
-            try:
-                return self._asked(shell, argv)
-            except TooManySessions:
-                refused.append(argv)
-                return None
-
-        with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(commands)))) as pool:
-            for argv, output in zip(commands, pool.map(ask, commands), strict=True):
-                if output is not None:
-                    yield argv, output
-        for argv in refused:
-            yield argv, self._asked(shell, argv)
 
     def _asked(self, shell: Ssh, argv: tuple[str, ...]) -> Output:
         """Run a command that only reads; once more on a new connection, and again, when the connection breaks."""

@@ -18,6 +18,8 @@ T = TypeVar("T")
 _OVERHEAD = 200
 _ITEMS = 1 << 19
 """Bytes of items of one property whose values are kept, and as many of those before."""
+_TRIED, _MOSTLY = 2000, 0.8
+"""Items of a list are kept until so many were seen, and after that where not so large a part of them was new."""
 _TEXT = re.compile("[ -%'-;=?-~]*")  # means itself: neither entities nor what XML reads as something else
 _FIRST = re.compile(r"<(\w+)[ >]", re.ASCII)
 _AROUND = ("val", "name", "propSet")
@@ -52,6 +54,7 @@ class Values:
         self._listed = issubclass(kind, list)
         self._tags = ("", "", "")
         self._items = Memo[tuple[Plain]](_ITEMS)
+        self._seen = self._fresh = 0
         self._forms = Forms(self._parse)
 
     def value(self, inner: str) -> Plain:
@@ -63,6 +66,10 @@ class Values:
         items = self._pieces(inner)
         if items is None:
             return self._whole(inner, None)
+        if self._fresh > _MOSTLY * self._seen >= _MOSTLY * _TRIED:
+            begin, end, _ = self._tags
+            return tuple([self._forms.value(item, begin, end) for item in items])
+        self._seen += len(items)
         lately = self._items.lately
         return tuple([(lately.get(item) or self._item(item))[0] for item in items])
 
@@ -83,7 +90,10 @@ class Values:
 
     def _item(self, item: str) -> tuple[Plain]:
         begin, end, _ = self._tags
-        value = self._items.before.get(item) or (self._forms.value(item, begin, end),)
+        value = self._items.before.get(item)
+        if value is None:
+            self._fresh += 1
+            value = (self._forms.value(item, begin, end),)
         self._items.keep(item, value)
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
@@ -16,6 +17,8 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject, inside
 
 PAGE = 500
+_BETWEEN = 16
+"""Pages after which what they have left behind is collected."""
 Paths = Mapping[str, Sequence[str]]
 
 
@@ -75,7 +78,7 @@ class _Wanted:
         properties = content.values
         unreadable = {path: _reason(fault) for path, fault in content.missing}
         unreadable.update(content.untyped)
-        name = self._fitting(content.ref.partition(":")[0])
+        name = self._fitting(content.ref[: content.ref.index(":")])
         unreadable.update(self.absent[name])
         for path, whole in self.leaves[name].items():
             value = inside(properties.get(whole), path[len(whole) + 1 :])
@@ -162,9 +165,12 @@ def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[
     spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
     try:
         page = session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
-        while page is not None:
+        for number in itertools.count(1):
+            if page is None:
+                return
             yield from page.objects
-            collect_young()
+            if number % _BETWEEN == 0:
+                collect_young()
             page = _following(session, page.token) if page.token else None
     finally:
         session.stub.forget_ahead()

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.leave import may_change
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.ssh_endpoint import SshEndpoint, TooManySessions
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.state import Target
 
 MOST_OPEN = 64
 """Connections that are kept while nothing uses them; those that were used the longest time ago are closed first."""
+
+
+AT_ONCE = 4
+"""Commands that run side by side on one host, each in a session of one connection (OpenSSH: MaxSessions, 10)."""
+_Argv = tuple[str, ...]
 
 
 class SshPool:
@@ -91,3 +97,22 @@ class _Kept(Ssh):
         with self._counting:
             self._users -= 1
         self._pool.used(self._name)
+
+
+def side_by_side(commands: Collection[_Argv], ask: Callable[[_Argv], Output]) -> Iterator[tuple[_Argv, Output]]:
+    """Yield commands of one host with their output; some run at a time, and alone what it opened no session for."""
+    refused: list[_Argv] = []
+
+    def try_beside(argv: _Argv) -> Output | None:
+        try:
+            return ask(argv)
+        except TooManySessions:
+            refused.append(argv)
+            return None
+
+    with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(commands)))) as pool:
+        for argv, output in zip(commands, pool.map(try_beside, commands), strict=True):
+            if output is not None:
+                yield argv, output
+    for argv in refused:
+        yield argv, ask(argv)

@@ -6,8 +6,10 @@ import contextlib
 import functools
 import http.client
 import logging
+import re
 import ssl
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 from vsphere_ai.connect.ahead import Ahead, Tapped
@@ -25,6 +27,7 @@ from vsphere_ai.connect.wire_types import Unfamiliar
 LOG = logging.getLogger("vsphere_ai.connect.session")
 """Gets, at level DEBUG, why an answer was left to pyVmomi."""
 OPERATION = "operationID"
+_VALUES = re.compile(rb"<changeSet[ >].*?</changeSet>", re.DOTALL)
 SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
@@ -44,6 +47,7 @@ class _Seen(threading.local):
     connection: Tapped | None = None
     asked: ManagedObject | None = None
     ahead: Ahead | None = None
+    cuts = False
 
 
 class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no types
@@ -91,6 +95,15 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         finally:
             seen.body, seen.read, seen.connection = b"", None, None
 
+    @contextlib.contextmanager
+    def without_values(self) -> Iterator[None]:
+        """Leave out the values of updates in what this thread is answered: which objects they are about remains."""
+        self._seen.cuts = True
+        try:
+            yield
+        finally:
+            self._seen.cuts = False
+
     def forget_ahead(self) -> None:
         """Give up a page that this thread has asked for ahead."""
         ahead, self._seen.ahead = self._seen.ahead, None
@@ -114,6 +127,8 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         """Keep an answer, and return what pyVmomi is to read in its place: nothing of what was read here."""
         seen = self._seen
         seen.body = body
+        if seen.cuts and b"<!" not in body:
+            return _VALUES.sub(b"", body)
         if status != http.HTTPStatus.OK or seen.method not in (*PAGES, METHOD):
             return body
         try:

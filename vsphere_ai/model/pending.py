@@ -9,7 +9,7 @@ from typing import Protocol
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, PendingKind, Reboot, StartSsh, Step
 
-PENDING = {
+PENDING = {  # what follows the name of a target in a sentence
     "maintenance": "is in maintenance mode because of this run",
     "ssh": "has SSH running because of this run",
     "ssh-on": "had SSH running before this run rebooted it",
@@ -21,7 +21,6 @@ PENDING = {
     "gate": "was taken out of service by this run and not seen healthy since",
     "lock": "is the lock of this run in vCenter",
 }
-"""Kind of a pending action -> what follows the name of its target in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class Pending:
     """One pending action of a target. `detail` of a reboot, and of a restart, is the boot time before it.
 
     `detail` of a `service` is its key: it was running, and is stopped while its settings change.
-
     A `restart` is pending after a change that counts only from the next one on, which vCenter may not show. A `gate`
     is pending from entering maintenance mode on, until the host was seen healthy again.
     """

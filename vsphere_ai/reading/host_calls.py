@@ -11,7 +11,7 @@ from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import concerned, queries_of
+from vsphere_ai.resources.mixins import AsksMore, concerned
 
 OPTION = "option:"
 """``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
@@ -45,7 +45,8 @@ def calls_for(names: frozenset[str]) -> frozenset[str]:
         left = {near for own in traits for near in (*own.after, *own.affects)} - found
     about = names.union(*(kinds()[name].traits.affects for name in names))
     calls = {path for name in found for path in _calls_in(kinds()[name].traits.properties)}
-    calls |= {QUERY + query.name for name in found for query in queries_of(kinds()[name])}
+    asking = (kind for name in found if issubclass(kind := kinds()[name], AsksMore))
+    calls |= {QUERY + query.name for kind in asking for query in kind.queries}
     return frozenset(calls.union(*(_calls_in(r.properties) for r in gate.rules() if r.concerns(about))))
 
 

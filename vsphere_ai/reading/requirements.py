@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import DETAILS, OUTLINES
-from vsphere_ai.resources.mixins import AsksMore, probes_of, queries_of
+from vsphere_ai.resources.mixins import AsksMore, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -44,18 +44,19 @@ def wanted_paths(
 
     `makes_vms`: the playbook makes VMs, so that resource pools, datastores and identities matter.
     """
-    union: dict[str, dict[str, None]] = {}
-    everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
-        WINDOW_PATHS,
-        gate.properties(),
-        *(k.traits.properties for k in kinds().values()),
-        *((OUTLINES, DETAILS) if makes_vms else ()),
-        more,
-    )
-    for asked in everybody:
-        for managed, paths in asked.items():
-            union.setdefault(managed, {}).update(dict.fromkeys(paths))
-    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
+    return _union(_always(makes_vms), more) if more else dict(_always(makes_vms))
+
+
+@cache
+def _always(makes_vms: bool) -> Mapping[str, tuple[str, ...]]:
+    """Return what is always read: a run asks for it with each target that it reads back."""
+    making = (OUTLINES, DETAILS) if makes_vms else ()
+    return _union(WINDOW_PATHS, gate.properties(), *(k.traits.properties for k in kinds().values()), *making)
+
+
+def _union(*asked: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    managed = sorted({name for each in asked for name in each})
+    return {name: tuple(sorted({path for each in asked for path in each.get(name, ())})) for name in managed}
 
 
 @cache
@@ -75,7 +76,7 @@ def probes() -> tuple[Probe, ...]:
 
 def queries() -> tuple[Query, ...]:
     """Return the questions that every host is asked which is read deeply."""
-    return tuple({q.name: q for k in kinds().values() for q in queries_of(k)}.values())
+    return tuple({q.name: q for k in _asking() for q in k.queries}.values())
 
 
 def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:

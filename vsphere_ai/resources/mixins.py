@@ -131,11 +131,6 @@ def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:
     return kind.probes if issubclass(kind, AsksMore) else ()
 
 
-def queries_of(kind: type[Resource]) -> tuple[Query, ...]:
-    """Return the questions that a kind has to managers of hosts."""
-    return kind.queries if issubclass(kind, AsksMore) else ()
-
-
 _kinds_with: dict[type, tuple[str, ...]] = {}
 
 

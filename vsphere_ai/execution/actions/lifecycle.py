@@ -188,7 +188,7 @@ class Lifecycles:
         if facts.get("guest.toolsRunningStatus") == "guestToolsRunning":
             self._context.note.sending(target)
             self._shut_down(target)
-            for waited in polling(step.shutdown_timeout, fastest=0.2):
+            for waited in polling(step.shutdown_timeout, fastest=0.1):
                 if self._context.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":
                     return
                 say(f"guest is shutting down, {waited:.0f} s")

@@ -30,7 +30,7 @@ class Reconciler:
         say("response lost; checking whether the change took effect")
         quiet_since = looks = 0.0
         try:
-            for waited in polling(max(LONGEST, calm), fastest=0.5, slowest=2.0):
+            for waited in polling(max(LONGEST, calm), fastest=0.5, slowest=2.0, late=0.3):
                 if self._seen(step):
                     return True
                 try:

@@ -117,7 +117,7 @@ class Waits:
     def _as_planned(self, step: AsPlanned, say: Say) -> None:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
-        for waited in polling(limit, fastest=0.5):
+        for waited in polling(limit, fastest=0.5, late=0.3):  # each look reads all of it
             left = self._context.left(step.target, step.but_last)
             if not left:
                 return

@@ -1,0 +1,203 @@
+"""Manifests of `k8s/`: whole in themselves, restricted, without secrets, with command lines that the programs take."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+import stat
+import subprocess
+from importlib.metadata import version
+
+import pytest
+import yaml
+from support.kubernetes_manifests import FILES, FOLDER, command_line, documents, everything, named, pods
+
+from vsphere_ai.cli.main import command as program
+from vsphere_ai.language.inventory import load_inventory
+
+KINDS = {
+    "Namespace": "v1", "Service": "v1", "ConfigMap": "v1", "PersistentVolumeClaim": "v1", "Deployment": "apps/v1",
+    "Job": "batch/v1", "NetworkPolicy": "networking.k8s.io/v1", "Issuer": "cert-manager.io/v1",
+    "Certificate": "cert-manager.io/v1",
+}  # fmt: skip
+BY_HAND = {"vcenter-berlin": "create secret generic vcenter-berlin", "fleet-plan": "create configmap fleet-plan"}
+"""What is not in a manifest, and the command in a comment that makes it."""
+
+
+def test_each_document_has_its_kind_its_name_and_the_namespace():
+    for path in FILES:
+        for each in documents(path):
+            assert each["apiVersion"] == KINDS[each["kind"]], path
+            assert re.fullmatch(r"[a-z0-9-]{1,63}", each["metadata"]["name"])
+            assert each["kind"] == "Namespace" or each["metadata"]["namespace"] == "vsphere-ai", path
+            assert "spec" in each or each["kind"] in ("Namespace", "ConfigMap")
+    names = [(d["kind"], d["metadata"]["name"]) for d in everything()]
+    assert len(names) == len(set(names))
+
+
+def test_the_kustomization_has_every_file_but_the_one_that_changes_something():
+    given = yaml.safe_load((FOLDER / "kustomization.yaml").read_text("utf-8"))
+    assert {FOLDER / each for each in given["resources"]} == {p for p in FILES if p.name != "coordinator.yaml"}
+    assert given["namespace"] == "vsphere-ai"
+
+
+def test_selectors_select_the_pods_that_are_meant():
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods().items()}
+
+    def selected(wanted):
+        return {name for name, own in labels.items() if wanted.items() <= own.items()}
+
+    for each in everything():
+        name = f"{each['kind']}/{each['metadata']['name']}"
+        if each["kind"] == "Deployment":
+            assert selected(each["spec"]["selector"]["matchLabels"]) == {name}
+        elif each["kind"] == "Service":
+            assert len(selected(each["spec"]["selector"])) == 1, name
+        elif each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"]:
+            assert selected(each["spec"]["podSelector"]["matchLabels"]), name
+
+
+@pytest.mark.parametrize("name", sorted(pods()))
+def test_what_is_mounted_is_there(name):
+    spec = pods()[name]["spec"]
+    (container,) = spec["containers"]
+    volumes = {v["name"]: v for v in spec["volumes"]}
+    assert {m["name"] for m in container["volumeMounts"]} == set(volumes)
+    known = {
+        "configMap": {d["metadata"]["name"] for d in everything() if d["kind"] == "ConfigMap"},
+        "persistentVolumeClaim": {d["metadata"]["name"] for d in everything() if d["kind"] == "PersistentVolumeClaim"},
+        "secret": {d["spec"]["secretName"] for d in everything() if d["kind"] == "Certificate"},
+    }
+    text = "".join(path.read_text("utf-8") for path in FILES)
+    for each in volumes.values():
+        for kind, key in (("configMap", "name"), ("secret", "secretName"), ("persistentVolumeClaim", "claimName")):
+            if kind in each and each[kind][key] not in known[kind]:
+                assert BY_HAND[each[kind][key]] in text
+    mounts = {m["mountPath"] for m in container["volumeMounts"]}
+    files = [word for word in command_line(pods()[name]) if word.startswith("/")]
+    assert files
+    assert all(any(file.startswith(f"{mount}/") for mount in mounts) for file in files)
+    written = [m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")]
+    state = [e["value"] for e in container["env"] if e["name"] == "VSPHERE_AI_STATE_DIR"]
+    assert all(any(path.startswith(mount) for mount in written) for path in state)
+
+
+@pytest.mark.parametrize("name", sorted(pods()))
+def test_a_pod_is_restricted(name):
+    spec = pods()[name]["spec"]
+    (container,) = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"requests", "limits"} <= container["resources"].keys()
+    assert container["image"] == f"vsphere-ai-fleet:{version('vsphere-ai')}"
+    if command_line(pods()[name])[0] == "vsphere-ai":
+        assert spec["terminationGracePeriodSeconds"] >= 1800, "a host may be in the middle of its reboot"
+
+
+def test_the_command_lines_are_those_of_the_programs(tmp_path):
+    from distributed.cli.dask_scheduler import main as scheduler
+
+    for name, pod in pods().items():
+        dask, *arguments = command_line(pod)
+        group, *rest = arguments
+        if dask == "dask":
+            assert group == "scheduler"
+            (tmp_path / "any").touch()
+            here = [str(tmp_path / "any") if word.startswith("/tls/") else word for word in rest]
+            context = scheduler.make_context("scheduler", here)
+            assert (context.params["dashboard"], context.params["host"]) == (False, "tls://0.0.0.0:8786")
+            continue
+        context = program.make_context("vsphere-ai", arguments.copy())
+        command = program.get_command(context, group)
+        inner = command.make_context(group, rest.copy(), parent=context)
+        final = command.get_command(inner, rest[0])
+        made = final.make_context(rest[0], rest[1:], parent=inner)
+        assert made.params, name
+
+
+def test_settings_of_dask_are_such():
+    import dask
+    import distributed  # noqa: F401 - it brings its settings
+
+    (container,) = pods()["Deployment/scheduler"]["spec"]["containers"]
+    given = {e["name"]: e["value"] for e in container["env"]}
+    for name, value in given.items():
+        path = name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-")
+        assert dask.config.get(path, default="absent") != "absent", name
+        assert value in ("True", "False", "0", "/tmp"), name
+
+
+def test_ports_of_policies_services_and_command_lines_agree():
+    assert named("Service", "scheduler")["spec"]["ports"][0]["port"] == 8786
+    assert named("Service", "coordinator")["spec"]["ports"][0]["port"] == 8788
+    assert "$(POD_IP):8788" in command_line(pods()["Job/campaign"])
+    for name in ("scheduler", "coordinator"):
+        port = named("Service", name)["spec"]["ports"][0]["port"]
+        (rule,) = named("NetworkPolicy", name)["spec"]["ingress"]
+        assert rule["ports"] == [{"protocol": "TCP", "port": port}]
+        pod = pods()["Deployment/scheduler" if name == "scheduler" else "Job/campaign"]
+        assert pod["spec"]["containers"][0]["ports"] == [{"name": name, "containerPort": port}]
+    allowed = {p["port"] for rule in named("NetworkPolicy", "worker")["spec"]["egress"] for p in rule["ports"]}
+    assert allowed == {8786, 8788, 443, 22}
+    assert named("NetworkPolicy", "nothing-else")["spec"]["podSelector"] == {}
+
+
+def test_the_inventory_of_a_site_is_one_and_has_what_its_worker_serves(tmp_path):
+    (text,) = named("ConfigMap", "inventory-berlin")["data"].values()
+    (tmp_path / "inventory.yml").write_text(text, "utf-8")
+    known = load_inventory(tmp_path / "inventory.yml").vcenters
+    words = command_line(pods()["Deployment/worker-berlin"])
+    assert words[words.index("--vcenter") + 1] in known
+    assert 'password: "cmd:cat /secrets/vcenter/password"' in text
+
+
+def test_no_secret_is_in_them():
+    for path in [p for p in FOLDER.rglob("*") if p.is_file()]:
+        text = path.read_text("utf-8")
+        assert "PRIVATE KEY" not in text
+        assert not re.search(r"(?m)^kind: Secret$|stringData", text)
+        assert not re.search(r"(?i)\b(password|token):\s*(?!\"cmd:)\S", text), path
+
+
+def test_make_sh_makes_certificates_with_which_both_sides_agree(tmp_path):
+    folder = tmp_path / "pki"
+    argv = ["sh", str(FOLDER / "certificates" / "make.sh"), str(folder)]
+    subprocess.run([*argv, "scheduler,fleet.example.com", "worker-berlin"], check=True, capture_output=True)
+    authority = (folder / "ca.crt").read_bytes()
+    subprocess.run([*argv, "worker-munich"], check=True, capture_output=True)
+    assert (folder / "ca.crt").read_bytes() == authority, "further certificates are of the same authority"
+    assert all(not stat.S_IMODE(p.stat().st_mode) & 0o077 for p in folder.glob("*.key"))
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    for side, name in ((server, "scheduler"), (client, "worker-munich")):
+        side.load_verify_locations(folder / "ca.crt")
+        side.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")
+    server.verify_mode = ssl.CERT_REQUIRED
+    ways = [ssl.MemoryBIO() for _ in range(4)]
+    sides = [
+        server.wrap_bio(ways[0], ways[1], server_side=True),
+        client.wrap_bio(ways[2], ways[3], server_hostname="fleet.example.com"),
+    ]
+    for _ in range(6):
+        for side in sides:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        ways[2].write(ways[1].read())
+        ways[0].write(ways[3].read())
+    assert sides[0].getpeercert()["subject"] == ((("commonName", "worker-munich"),),)
+
+
+def test_the_image_is_the_other_one_with_what_fleets_need():
+    text = (FOLDER / "Containerfile").read_text("utf-8")
+    assert re.search(r"(?m)^FROM vsphere-ai$", text)
+    assert text.rstrip().endswith("USER vsphere-ai")
+    (needed,) = re.findall(r'"(distributed[^"]+)"', text)
+    from packaging.requirements import Requirement
+
+    assert version("distributed") in Requirement(needed).specifier
