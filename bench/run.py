@@ -103,7 +103,13 @@ def main(arguments: list[str] | None = None) -> int:
     load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
     found, before = kept(given.into / RESULTS.name, only)
     load = max(load, before if found else 0.0)
-    found |= {subject: measured(subject, SIZES[given.size], given.times) for subject in SUBJECTS if subject in only}
+    failed = []
+    for subject in (each for each in SUBJECTS if each in only):
+        try:
+            found[subject] = measured(subject, SIZES[given.size], given.times)
+        except (Exception, SystemExit) as error:  # the others are measured all the same
+            print(f"{subject} failed: {error}", file=sys.stderr, flush=True)
+            failed.append(subject)
     rows = [row for subject in SUBJECTS for row in found.get(subject, ())]
     results = Results(machine(), datetime.now(UTC).date().isoformat(), load, rows)
     write(results, given.into)
@@ -113,7 +119,9 @@ def main(arguments: list[str] | None = None) -> int:
     for text, most, value, met in judged(rows):
         print(f"  {text:60} at most {most:>9}  {value:>9}  {'met' if met == 'yes' else 'NOT MET'}")
     print(f"\nresults and drawings of the growth: {given.into}")
-    return 0
+    if failed:
+        print(f"not measured, because it failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -79,17 +79,22 @@ READ = ["2026-05-01T12:00:00+00:00"] * 2
 PACKED = gzip.compress(BODY.encode())
 
 
+COMMENT = BODY.replace("<soapenv:Body>", "<!-- by a proxy --><?a proxy?><soapenv:Body>")
+
+
 @pytest.mark.parametrize("chunk", [0, 7])
 @pytest.mark.parametrize(
     ("body", "headers"),
     [
         (BODY.encode(), ()),
         (BODY.encode(), [("Content-Encoding", "identity")]),
+        (COMMENT.encode(), ()),
+        (gzip.compress(COMMENT.encode()), [("Content-Encoding", "gzip")]),
         (PACKED, [("Content-Encoding", "gzip")]),
         (PACKED, [("Content-Encoding", "X-GZIP")]),
         (PACKED + b"\0" * 9, [("Content-Encoding", "gzip")]),
     ],
-    ids=["as it is", "identity", "gzip", "x-gzip", "gzip with padding"],
+    ids=["as it is", "identity", "with a comment", "gzip with a comment", "gzip", "x-gzip", "gzip with padding"],
 )
 def test_it_is_read_as_it_says(answering, body, headers, chunk):
     assert answering(body, *headers, chunk=chunk) == (READ, ["gzip", "gzip"])

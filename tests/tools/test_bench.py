@@ -26,6 +26,7 @@ SUBJECTS = {
     "ipam": {"vsphere-ai"},
     "writes": {"the tasks alone", "vsphere-ai"},
     "ssh": {"paramiko alone, in as many threads", "vsphere-ai"},
+    "rollout": {"the critical path", "vsphere-ai"},
     "fleet": {"the tasks alone, of one vCenter", "one after another", "with Dask, a worker for each"},
 }
 """Who is measured on every machine."""
@@ -88,6 +89,16 @@ def test_a_subject_that_is_left_out_keeps_its_results(tmp_path):
         done = bench(tmp_path, "--only", subject)
         assert done.returncode == 0, done.stderr
     assert [row.subject for row in measured.read(tmp_path / "results.json").rows] == ["growth", "growth", "ipam"]
+
+
+def test_a_subject_that_fails_is_named_and_the_others_are_measured(tmp_path):
+    for name in ("ssh-keygen", "sshd"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
+    done = bench(tmp_path, "--only", "ssh,ipam", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == 1
+    assert "not measured, because it failed: ssh" in done.stderr
+    assert {row.subject for row in measured.read(tmp_path / "results.json").rows} == {"ipam"}
 
 
 def test_an_unknown_subject_is_refused(tmp_path):

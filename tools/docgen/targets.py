@@ -44,12 +44,14 @@ class Target:
 BYTES, OURS, PYVMOMI = "bytes only, nothing parsed", "vsphere-ai", "pyVmomi, PropertyCollector"
 TASKS, PARAMIKO, EVERY = "the tasks alone", "paramiko alone, in as many threads", "plan of a change of every VM"
 DASK, ONE = "with Dask, a worker for each", "one after another"
+PATH = "the critical path"
 UNLIKE = "a spare host, no two hosts alike"
 TARGETS: Sequence[Target] = (
     Target("read everything, time of the bytes alone", "reading", "lab", OURS, "wall", 5, over=BYTES, size="L"),
     Target("read everything, time of pyVmomi", "reading", "lab", OURS, "wall", 1 / 8, over=PYVMOMI, size="L"),
     Target("read everything, memory of pyVmomi", "reading", "lab", OURS, "mib", 0.6, over=PYVMOMI, size="L"),
     Target("many reconfigures, time of the tasks alone", "writes", "", OURS, "wall", 2, over=TASKS),
+    Target("hosts reboot, time of the critical path", "rollout", "", OURS, "wall", 1.1, over=PATH),
     Target("CPU time of a reconfigure", "writes", "", OURS, "CPU ms per VM", 8, "ms"),
     Target("requests of a reconfigure", "writes", "", OURS, "requests per VM", 8, ""),
     Target("`capacity` of 10,000 VMs, CPU time", "commands", "lab", "capacity", "cpu", 3, "s", size="L"),

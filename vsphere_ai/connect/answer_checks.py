@@ -24,7 +24,7 @@ class TooLarge(Exception):
     """The answer is larger than any that makes sense."""
 
 
-def look(body: bytes | bytearray, *, whole: bool = False) -> None:
+def look(body: bytes, *, whole: bool = False) -> None:
     """Refuse what is no SOAP: pyVmomi takes any XML for the answer of a method that returns nothing.
 
     Only UTF-8 is read, which vSphere sends: in another encoding nothing that is looked for here would be found.
@@ -41,7 +41,7 @@ def look(body: bytes | bytearray, *, whole: bool = False) -> None:
         raise TooLarge(f"it holds a text larger than {LONGEST_TEXT >> 20} MiB")
 
 
-def longest_text(body: bytes | bytearray) -> int:
+def longest_text(body: bytes) -> int:
     """Return the size in bytes of the longest text between two tags; exact where it is larger than `LONGEST_TEXT`.
 
     pyVmomi puts a text together in pieces of 8 KiB, copying what it has each time: 64 MiB take it minutes.
@@ -55,9 +55,9 @@ def longest_text(body: bytes | bytearray) -> int:
     return longest
 
 
-def _without_sections(body: bytes | bytearray) -> bytes:
+def _without_sections(body: bytes) -> bytes:
     """Return as many bytes, without comments, CDATA sections and instructions, which do not end a text."""
-    pieces, at = list[bytes | bytearray](), 0
+    pieces, at = list[bytes](), 0
     while found := _SECTION.search(body, at):
         if len(pieces) > 2 * _MOST_SECTIONS:
             raise NotSoap("it is in more pieces than any answer of vSphere")

@@ -7,7 +7,6 @@ import io
 import socket
 import time
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 from vsphere_ai.connect.answer_checks import NotSoap, TooLarge, look
@@ -62,27 +61,25 @@ class Answer(http.client.HTTPResponse):
         if self.status not in (200, 500):
             return super().read(amt)  # pyVmomi does not look at it
         if self._body is None:
-            body = self._whole()
-            if amt is None:
-                self._body = io.BytesIO()
-                return body  # type: ignore[return-value] # as good as bytes, which would be a copy
-            self._body = io.BytesIO(body)
+            self._body = io.BytesIO(self._whole())
         return self._body.read(amt)
 
-    def _whole(self) -> bytearray:
-        body = bytearray()
+    def _whole(self) -> bytes:
+        body = io.BytesIO()  # gives out what was written to it without a copy
+        length = 0
         while piece := self._part(_PIECE) if self._unzip is None else self._unpacked(_PIECE):
-            if not body:
+            if not length:
                 look(piece)
-            body += piece
-            if len(body) > LARGEST:
+            length += body.write(piece)
+            if length > LARGEST:
                 raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
-            if self._unzip is not None and len(body) > max(_SMALL, self._packed * MOST_PACKED):
+            if self._unzip is not None and length > max(_SMALL, self._packed * MOST_PACKED):
                 raise TooLarge(f"it unpacks to more than {MOST_PACKED} times its size")
             if time.monotonic() > self._until:
                 raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
-        look(body, whole=True)
-        return body
+        whole = body.getvalue()
+        look(whole, whole=True)
+        return whole
 
     def _part(self, amt: int) -> bytes:
         """Return what has arrived, instead of waiting for all of it as `read` does."""
@@ -109,24 +106,3 @@ class Answer(http.client.HTTPResponse):
         while self._part(_PIECE):
             pass  # what is left unread would be taken for the next answer
         return b""
-
-
-Replace = Callable[[int, bytes], bytes]
-"""Takes status and body of an answer, and returns what is to be read in the place of the body."""
-
-
-class TappedAnswer:
-    """An answer, or what is to be read in the place of it."""
-
-    def __init__(self, answer: http.client.HTTPResponse, replace: Replace) -> None:
-        self._answer, self._replace = answer, replace
-        self._body: io.BytesIO | None = None
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._answer, name)
-
-    def read(self, amt: int | None = None) -> bytes:
-        """Return at most `amt` bytes of what stands in for the body."""
-        if self._body is None:
-            self._body = io.BytesIO(self._replace(self._answer.status, self._answer.read()))
-        return self._body.read(amt)
