@@ -205,6 +205,7 @@ def test_a_killed_coordinator_is_followed_by_another(cli, make_lab, cluster, exe
     assert sum(effects(lab).values()) < 4
     place = ["--executor", "local", "-i", where] if executor == "local" else cluster.place
     assert cli("fleet", "resume", *place) == 0, cli.out + cli.err
+    assert "fleet.waiting" in cli.rules
     assert effects(lab) == once("berlin")
     assert states(cli) == {"berlin": "done"}
 

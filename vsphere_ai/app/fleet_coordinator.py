@@ -89,7 +89,11 @@ class Coordinator:
 
     def is_held(self, run: str) -> bool:
         """Return whether a worker may work on a run now."""
-        return self.care(run).lease.wait(time.monotonic()) > 0
+        return self.wait(run) > 0
+
+    def wait(self, run: str) -> float:
+        """Return for how many seconds a worker may still work on a run, if it does not renew its lease."""
+        return self.care(run).lease.wait(time.monotonic())
 
     def is_wanted(self, run: str) -> bool:
         """Return whether a worker has asked for a run just now: it is going to have it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
@@ -16,10 +17,10 @@ from vsphere_ai.model.state import Target
 
 MOST_OPEN = 64
 """Connections that are kept while nothing uses them; those that were used the longest time ago are closed first."""
-
-
 AT_ONCE = 4
 """Commands that run side by side on one host, each in a session of one connection (OpenSSH: MaxSessions, 10)."""
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds until a host is asked again that opens no session although nothing else has one."""
 _Argv = tuple[str, ...]
 
 
@@ -115,4 +116,14 @@ def side_by_side(commands: Collection[_Argv], ask: Callable[[_Argv], Output]) ->
             if output is not None:
                 yield argv, output
     for argv in refused:
-        yield argv, ask(argv)
+        yield argv, _alone(argv, ask)
+
+
+def _alone(argv: _Argv, ask: Callable[[_Argv], Output]) -> Output:
+    """Ask when nothing else is under way; the host may not have noted yet that the command before has ended."""
+    for pause in PAUSES:
+        try:
+            return ask(argv)
+        except TooManySessions:
+            time.sleep(pause)
+    return ask(argv)
