@@ -18,6 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import fleet
+
 from vsphere_ai.lab import process
 
 FARM = """\
@@ -120,7 +122,13 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--hosts", type=int, nargs=2, default=(16, 64))
     asked.add_argument("--json", action="store_true")
+    asked.add_argument("--processes", action="store_true", help="of a fleet of four small vCenters over Dask, instead")
     chosen = asked.parse_args()
+    if chosen.processes:
+        with tempfile.TemporaryDirectory() as folder, fleet.labs(Path(folder), 16, 0.5) as running:
+            fleet.write_files(Path(folder), running)
+            print(*fleet.with_dask(Path(folder))[1], sep="\n")
+        return
     found = []
     for hosts in chosen.hosts:
         with tempfile.TemporaryDirectory() as folder:

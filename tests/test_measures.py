@@ -26,6 +26,7 @@ LATER = (
     "report.fleet_text",
     "execution.host_budget",
     "execution.actions.in_flight",
+    "execution.actions.task_progress",
     "execution.run_budget",
     "app.live_cursor",
     "app.unfinished_tasks",

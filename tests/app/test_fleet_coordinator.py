@@ -28,13 +28,11 @@ STEP = Invoke(target=Target("host", "esx01", "HostSystem:1"), summary="start NTP
 
 
 class Fleet:
-    """A coordinator that listens, and what it emits."""
+    """A coordinator that listens."""
 
     def __init__(self, budget=None):
-        self.stop, self.seen = 0, []
-        self.coordinator = Coordinator(
-            [SHARD], TERMS, lambda *event: self.seen.append(event), lambda: self.stop, budget
-        )
+        self.stop = 0
+        self.coordinator = Coordinator([SHARD], TERMS, lambda: self.stop, budget)
         self.listener = Listener("127.0.0.1", 0, None, self.coordinator.answer)
 
     def caller(self, token=""):
@@ -136,7 +134,7 @@ def test_a_failed_shard_is_not_carried_out_again_by_the_same_coordinator(fleet, 
         holder.emit(Remark("run.notice", "look"))
         holder.end(asdict(outcome_of(SHARD)))
     assert fleet.acquire("b")["outcome"]["state"] == "failed"
-    assert fleet.seen == [("berlin", Remark("run.notice", "look"))]
+    assert list(fleet.coordinator.events()) == [("berlin", Remark("run.notice", "look"))]
     assert not fleet_record.read(RUN).held
 
 

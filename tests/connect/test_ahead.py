@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,7 @@ def pages(fake):
 
 @pytest.fixture
 def vcenter(fake, authority, limits):
-    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=replace(limits, patience=60.0)) as connected:
         fake.calls.clear()
         fake.bodies.clear()
         yield connected

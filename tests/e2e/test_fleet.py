@@ -132,6 +132,7 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     again = json.loads(cli.out)["fleets"][0]["shards"]
     assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
     assert {s["state"] for s in again} == {"done"}
+    assert [(s["changed"], s["verified"]) for s in again] == [(4, 4)] * 2, "also what was under way when it was killed"
 
 
 HOSTS = """

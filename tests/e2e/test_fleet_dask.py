@@ -205,6 +205,23 @@ def test_a_killed_coordinator_is_followed_by_another(cli, make_lab, cluster, exe
     assert sum(effects(lab).values()) < 4
     place = ["--executor", "local", "-i", where] if executor == "local" else cluster.place
     assert cli("fleet", "resume", *place) == 0, cli.out + cli.err
+    assert "fleet.waiting" in cli.rules
+    assert effects(lab) == once("berlin")
+    assert states(cli) == {"berlin": "done"}
+
+
+def test_a_coordinator_that_stood_still_has_its_shards_finished(cli, make_lab, cluster):
+    """As where the way to a worker was cut for long: its run stops, and goes on under another lease."""
+    lab = make_lab(SLOW)
+    (worker,) = served(cluster, inventory(cli, "berlin", lab))
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
+    until(begun)
+    command.signal(signal.SIGSTOP)
+    worker.until(FENCED)
+    assert sum(effects(lab).values()) < 4
+    command.signal(signal.SIGCONT)
+    assert command.ended() == 0, command.seen + worker.read()
+    assert "epoch 2" in worker.read()
     assert effects(lab) == once("berlin")
     assert states(cli) == {"berlin": "done"}
 

@@ -145,3 +145,17 @@ def test_all_die_together_and_a_new_cluster_finishes_it(cli, labs, cluster, work
     fleets.all_once(labs)
     assert states(cli) == dict.fromkeys(SITES, "done")
     assert cli("fleet", "resume", *cluster.place) == 64, "there is nothing left"
+
+
+def test_plays_for_one_vcenter_are_for_that_one_though_workers_know_only_their_own(cli, labs, cluster, workers):
+    plays = "".join(f"- vms: {site}-*\n  vcenter: {site}\n  hardware: {{version: 19}}\n" for site in SITES)
+    assert cli("fleet", "plan", cli.file(plays), *cluster.place, "--format", "json") == 0, cli.err
+    found = {s["vcenter"]: s["plan"] for s in json.loads(cli.out)["shards"]}
+    for site in SITES:
+        changed = {i["target"]["name"] for i in found[site]["items"] if i["changes"]}
+        assert changed == set(fleets.once(site))
+    assert cli("fleet", "plan", cli.file(plays), *cluster.place, "--vcenter", "oslo") == 0, cli.err
+    wrong = cli.file(plays.replace("vcenter: oslo", "vcenter: olso"), "wrong.yml")
+    assert cli("fleet", "plan", wrong, *cluster.place) == 65, "no worker has it"
+    assert "olso" in cli.err
+    assert not any(fleets.effects(lab) for lab in labs.values())

@@ -66,7 +66,7 @@ def test_what_passes_is_tried_again(lab, cli, ledger, fault):
 
 @pytest.mark.parametrize("where", ["20", "queued"])
 def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(lab, cli, ledger, monkeypatch, where):
-    monkeypatch.setattr("vsphere_ai.execution.actions.context.STALL", 0.8)
+    monkeypatch.setattr("vsphere_ai.execution.actions.task_progress.STALL", 0.8)
     monkeypatch.setattr("vsphere_ai.execution.actions.context.TASK_TIMEOUT", 3)
     monkeypatch.setattr(Context.task, "__defaults__", (3,))
     monkeypatch.setattr(task_monitor, "_WAKE_S", 1)

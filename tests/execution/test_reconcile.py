@@ -19,7 +19,7 @@ from vsphere_ai.errors import (
     Unreachable,
     VimFault,
 )
-from vsphere_ai.execution.actions import context
+from vsphere_ai.execution.actions import context, task_progress
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts, Output
@@ -37,6 +37,7 @@ UPGRADE = Invoke(target=VM, summary="", kinds=("vgpu",), method="UpgradeVM_Task"
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(context, "time", clock)
+    monkeypatch.setattr(task_progress, "time", clock)
     return clock
 
 

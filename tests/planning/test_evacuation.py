@@ -25,7 +25,7 @@ from support.estates import (
 )
 from support.judging import rules
 
-from vsphere_ai.compat.vgpu_vmotion import SERVICE, Stun, not_opted_in, stun
+from vsphere_ai.compat.vgpu_vmotion import SERVICE, Stun, not_opted_in, stun, stun_times
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import About, Facts
@@ -296,9 +296,9 @@ def test_a_host_whose_vms_go_off_later_takes_none():
 
 def test_the_seconds_of_all_devices_are_added():
     seen = farm(gpu_host(1, [1]), gpu_host(2))
-    assert stun(seen, [HALF, HALF]) == (Stun(10_000, 50), Stun(25_000, 20))
-    assert stun(seen, [HALF, WHOLE]) == (Stun(10_000, 74),)
-    assert stun(seen, [HALF, "grid_a100-5c"]) == stun(seen, []) == ()
+    assert stun(stun_times(seen), [HALF, HALF]) == (Stun(10_000, 50), Stun(25_000, 20))
+    assert stun(stun_times(seen), [HALF, WHOLE]) == (Stun(10_000, 74),)
+    assert stun(stun_times(seen), [HALF, "grid_a100-5c"]) == stun(stun_times(seen), []) == ()
     plan = rolled(farm(gpu_host(1, [1]), gpu_host(2), gpu_vm(1, 1)), [1])
     assert plan.impact.migrations[0].stun == (Stun(10_000, 25), Stun(25_000, 10))
 

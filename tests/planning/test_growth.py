@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 from support.estates import made, vm, wants
+from support.gpu_growing import HALF, WHOLE, gpu_estate
 from support.growing import Calls, esx, exponent, of_vms, operations, upgraded
 
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest, dumps, plan_document
@@ -16,6 +18,7 @@ from vsphere_ai.planning.planner import again, remaining
 from vsphere_ai.report.plan_text import Beside, plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 SIZES = (1_000, 2_000, 4_000, 8_000)
@@ -97,3 +100,31 @@ def test_a_view_with_one_more_planned_state_does_not_copy_the_others():
         assert view.is_planned("VirtualMachine:vm-0", "hardware")
         assert not kept[0].is_planned("VirtualMachine:vm-1", "hardware")
     assert exponent(sizes, used) <= 1.2  # tables grow in steps; copies of all before would be 2
+
+
+def test_planning_refusals_does_not_grow_faster_than_their_number():
+    """Each VM is refused by its own kind, and all hosts by the capacity of their GPUs."""
+    sizes = (100, 200, 400)
+    counts = []
+    for size in sizes:
+        wanted = {vm(n): wants(VmHardware(version=11)) for n in range(1, size + 1)}
+        counts.append(operations(lambda e, w=wanted: made(e, w), of_vms(size, even=True)))
+    assert exponent(sizes, counts) <= 1.1
+    hosts, counts = (8, 16, 32), []
+    for count in hosts:
+        found = gpu_estate(count, vms=3)
+        wanted = {vm(n): wants(Vgpu(profiles=(WHOLE,))) for n in range(1, 3 * count + 1)}
+        counts.append(operations(lambda e, w=wanted: made(e, w), found))
+        assert {p.rule for p in made(found, wanted).problems} == {"capacity.no-room"}
+    assert exponent(hosts, counts) <= 1.1
+
+
+def test_planning_moves_of_vms_with_vgpus_does_not_grow_faster_than_the_clusters():
+    hosts, counts = (16, 32, 64), []
+    how = wants(HostGraphics(default_type="shared"), rolling=Rolling(evacuate="vmotion"))
+    for count in hosts:
+        found, plans = gpu_estate(count, vms=1, profile=HALF, cluster_of=8), []
+        wanted = {esx(n): how for n in range(1, count + 1)}
+        counts.append(operations(lambda e, w=wanted, p=plans: p.append(made(e, w)), found))
+        assert len(plans[0].impact.migrations) >= count
+    assert exponent(hosts, counts) <= 1.1

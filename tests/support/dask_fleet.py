@@ -54,7 +54,7 @@ class Process:
             self.seen += (self.process.stdout.read() or b"").decode(errors="replace")
         return self.seen
 
-    def until(self, pattern, seconds=30.0):
+    def until(self, pattern, seconds=80.0):
         """Wait until the output has a match, and return it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -69,7 +69,7 @@ class Process:
                 break
         raise AssertionError(f"no {pattern!r} in:\n{self.seen}")
 
-    def ended(self, seconds=40.0):
+    def ended(self, seconds=80.0):
         """Wait for its end, and return the exit code."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from vsphere_ai.app import fleet_record
 from vsphere_ai.app.fleet_lease import Lease, Terms
 from vsphere_ai.app.fleet_rpc import Answer, Values
-from vsphere_ai.app.fleet_shard import FleetEmit, Shard, ShardOutcome, outcome_of
+from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, outcome_of
 from vsphere_ai.app.fleet_wire import event_of, outcome_of_values, outcome_values
 from vsphere_ai.errors import REPORT_IT, Locked, Storage, UsageError
 from vsphere_ai.execution.host_budget import HostBudget
@@ -49,11 +50,11 @@ class Coordinator:
         self,
         shards: Sequence[Shard],
         terms: Terms,
-        emit: FleetEmit,
         stopping: Callable[[], int],
         budget: HostBudget | None = None,
     ) -> None:
-        self.terms, self._emit, self.stopping, self._budget = terms, emit, stopping, budget
+        self.terms, self.stopping, self._budget = terms, stopping, budget
+        self._events: deque[tuple[str, object]] = deque()
         self.changed = threading.Condition()
         """Notified when a shard is settled."""
         self._cares = {shard.run: self._care(shard) for shard in shards}
@@ -88,7 +89,11 @@ class Coordinator:
 
     def is_held(self, run: str) -> bool:
         """Return whether a worker may work on a run now."""
-        return self.care(run).lease.wait(time.monotonic()) > 0
+        return self.wait(run) > 0
+
+    def wait(self, run: str) -> float:
+        """Return for how many seconds a worker may still work on a run, if it does not renew its lease."""
+        return self.care(run).lease.wait(time.monotonic())
 
     def is_wanted(self, run: str) -> bool:
         """Return whether a worker has asked for a run just now: it is going to have it."""
@@ -102,6 +107,11 @@ class Coordinator:
     def settled(self) -> tuple[ShardOutcome, ...]:
         """Return the outcomes that are known."""
         return tuple(c.settled for c in self._cares.values() if c.settled is not None)
+
+    def events(self) -> Iterator[tuple[str, object]]:
+        """Yield what the workers have said, with their vCenters: to be shown where no lease waits for a screen."""
+        while self._events:
+            yield self._events.popleft()
 
     def answer(self, op: str, values: Values, blob: bytes) -> Answer:
         """Answer one message of a worker; raises what is to be its answer."""
@@ -122,7 +132,7 @@ class Coordinator:
     def _of_holder(self, op: str, care: Care, values: Values, blob: bytes) -> Values:
         match op:
             case "renew":
-                self._show(care, values.get("events"))
+                self._keep(care, values.get("events"))
                 return {"stop": self.stopping()}
             case "begin" | "add":
                 self._write(op, care, values, blob)
@@ -135,7 +145,7 @@ class Coordinator:
             case "budget":
                 return {"found": self._ask_budget(care.shard.run, values)}
             case "outcome" | "release":
-                self._show(care, values.get("events"))
+                self._keep(care, values.get("events"))
                 self._end(care, values.get("outcome"))
             case _:
                 raise UsageError(f"'{op}' is not known here", "use the same version of vsphere-ai everywhere")
@@ -164,9 +174,9 @@ class Coordinator:
         found |= {"plan": dict(care.shard.plan)}  # it does not take the way over the scheduler
         return found, care.replica.content()
 
-    def _show(self, care: Care, events: JsonValue) -> None:
-        for each in events if isinstance(events, list) else ():
-            self._emit(care.shard.vcenter, event_of(each))
+    def _keep(self, care: Care, events: JsonValue) -> None:
+        found = events if isinstance(events, list) else []
+        self._events.extend((care.shard.vcenter, event_of(each)) for each in found)
 
     def _write(self, op: str, care: Care, values: Values, blob: bytes) -> None:
         number = values.get("number")

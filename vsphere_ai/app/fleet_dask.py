@@ -130,8 +130,10 @@ class DaskFleet:
     def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
         """Plan one vCenter on a worker of it."""
         bundle = bundle_values(pack(request.playbook, request.estate.vars_files))
-        estate = estate_values(request.estate)
-        found = self._asked(name, {"op": "plan", "vcenter": name, "bundle": bundle, "estate": estate}, emit)
+        others: list[JsonValue] = [*sorted({n for o in self.offers() for n in o.vcenters})]
+        asked: dict[str, JsonValue] = {"op": "plan", "vcenter": name, "bundle": bundle}
+        asked |= {"estate": estate_values(request.estate), "others": others}
+        found = self._asked(name, asked, emit)
         plays = {_MARK.validate_python(mark): _input_error(why) for mark, why in _pairs(found["plays"])}
         document = found["document"]
         if not isinstance(document, dict):

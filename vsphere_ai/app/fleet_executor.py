@@ -41,7 +41,7 @@ class DaskExecutor:
     def run(self, shards: Sequence[Shard], emit: FleetEmit) -> Iterator[ShardOutcome]:
         """Carry shards out; yield the outcome of each as soon as it is known."""
         budget = LocalBudget(self._options.budget) if self._options.budget else None
-        coordinator = Coordinator(shards, self._fleet.terms, emit, lambda: self._stop.ordered, budget)
+        coordinator = Coordinator(shards, self._fleet.terms, lambda: self._stop.ordered, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         if self._fleet.settings is None:
             require_loopback(host, f"--listen {host}")
@@ -51,15 +51,17 @@ class DaskExecutor:
             watch = Watch(self._fleet, coordinator, emit, where)
             for shard in shards:
                 watch.place(shard)
-            yield from self._outcomes(coordinator, watch)
+            yield from self._outcomes(coordinator, watch, emit)
 
-    def _outcomes(self, coordinator: Coordinator, watch: Watch) -> Iterator[ShardOutcome]:
+    def _outcomes(self, coordinator: Coordinator, watch: Watch, emit: FleetEmit) -> Iterator[ShardOutcome]:
         pause, looked = min(LOOK, self._fleet.terms.lease / 4), 0.0
         while watch.placed:
             with coordinator.changed:
                 known = [o for o in coordinator.settled() if o.run in watch.placed]
                 if not known:
                     coordinator.changed.wait(pause / 4)
+            for vcenter, event in coordinator.events():
+                emit(vcenter, event)
             for outcome in known:
                 watch.drop(outcome.run)
                 if self._options.halt_on_failure and not outcome.over and not self._stop.ordered:

@@ -34,13 +34,15 @@ T = TypeVar("T")
 class FleetPlanRequest:
     """Which playbook to plan, in which vCenters of an inventory (all of them where none is named).
 
-    `budget`: hosts out of service at the same time in all vCenters together; None: no such limit.
+    `budget`: hosts out of service at the same time in all vCenters together; None: no such limit. `others` are vCenters
+    that exist, whether or not this process knows them: plays for them are no mistakes.
     """
 
     playbook: Path
     estate: EstateRequest = field(default_factory=EstateRequest)
     vcenters: tuple[str, ...] = ()
     budget: int | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,18 +199,19 @@ def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
     estate = replace(request.estate, vcenter=name)
     playbook = load(request.playbook, estate, emit)
     unmatched: dict[Mark, InputError] = {}
-    playbook = replace(playbook, unmatched=unmatched)
+    plays = tuple(p for p in playbook.plays if p.vcenter == name or p.vcenter not in request.others)
+    playbook = replace(playbook, plays=plays, unmatched=unmatched)
     own = [p.mark for p in playbook.plays if p.vcenter in ("", name)]
     if not own:
         return None, {}
     result = plan_loaded(playbook, PlanRequest(request.playbook, estate), emit)
-    plays = {mark: unmatched.get(mark) for mark in own}
-    if all(plays.values()):
-        return None, plays
+    found = {mark: unmatched.get(mark) for mark in own}
+    if all(found.values()):
+        return None, found
     kept = tuple(p for p in result.playbook.plays if p.mark not in unmatched and p.vcenter in ("", name))
     document = replace(result, playbook=replace(result.playbook, plays=kept)).saved()
     values: Mapping[str, JsonValue] = json.loads(json.dumps(document))
-    return PlannedShard(name, values, open_saved(json.dumps(values), name)), plays
+    return PlannedShard(name, values, open_saved(json.dumps(values), name)), found
 
 
 def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: Sequence[str]) -> None:

@@ -42,12 +42,14 @@ def _estate(site: Site, request: Mapping[str, JsonValue]) -> EstateRequest:
 def plan_bundle(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
     """Return the plan of one vCenter, its plays with why they mean nothing there, and what was said."""
     said: list[JsonValue] = []
-    bundle, name = bundle_of(request["bundle"]), str(request["vcenter"])
+    bundle, name, others = bundle_of(request["bundle"]), str(request["vcenter"]), request.get("others")
     with unpacked(bundle) as (playbook, values, renamed):
         estate = replace(_estate(site, request), vars_files=values)
         try:
             require_privilege(replace(estate, vcenter=name, vars_files=()))
-            shard, plays = plan_one(FleetPlanRequest(playbook, estate), name, lambda event: _keep(said, event))
+            known = tuple(map(str, others)) if isinstance(others, list) else ()
+            asked = FleetPlanRequest(playbook, estate, others=known)
+            shard, plays = plan_one(asked, name, lambda event: _keep(said, event))
         except VsphereAiError as error:
             return renamed({"error": error_values(error), "said": said})
         document = renamed(dict(shard.document)) if shard else None

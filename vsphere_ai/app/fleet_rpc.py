@@ -69,6 +69,7 @@ class _Connection(socketserver.BaseRequestHandler):
         sock: socket.socket = self.request
         with suppress(OSError, EOFError, ValueError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.settimeout(ANSWER)
             if self.server.context is not None:
                 sock = self.server.context.wrap_socket(sock, server_side=True)
@@ -91,6 +92,7 @@ class Listener(socketserver.ThreadingTCPServer):
     """Listens for workers, a thread for each connection. A context manager that stops it."""
 
     daemon_threads, allow_reuse_address = True, True
+    request_queue_size = 128
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, answer: Handle) -> None:
         self.context, self.answer, self.token = context, answer, secrets.token_hex(16)

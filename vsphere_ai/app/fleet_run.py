@@ -127,7 +127,7 @@ class LocalExecutor:
         if self._stop.ordered:
             return outcome_of(shard)
         try:
-            with taken_over(shard, lambda: bool(self._stop.ordered)) as free:
+            with taken_over(shard, lambda: bool(self._stop.ordered), listen) as free:
                 return open_or_resume(shard, listen, self._budget) if free else outcome_of(shard)
         except VsphereAiError as error:  # of the takeover: the others are errors of the run itself
             return failed_outcome(shard, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -204,14 +204,18 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
         state = "stopped"
     code = 0 if state == "done" else run.exit_code or (128 + run.signal if run.signal else 0) or 1
     first = next((s for s in (*failed, *unknown)), None)
+    # a run that has ended well was planned anew when it was resumed: what was sent before is there, and was read
+    resumed = state == "done" and sum(s.state == "done" for s in steps) < _planned(shard)
+    effects = [s for s in steps if s.what not in LOOKS and (s.state == "done" or resumed)]
+    seen = [s for s in steps if s.state == "done" and s.what == "as-planned"]
     return ShardOutcome(
         shard.fleet,
         shard.vcenter,
         shard.run,
         state,
         code,
-        changed=_targets(s for s in steps if s.state == "done" and s.what not in LOOKS),
-        verified=_targets(s for s in steps if s.state == "done" and s.what == "as-planned"),
+        changed=_targets(effects),
+        verified=_targets([*seen, *(effects if resumed else ())]),
         failed=len(failed),
         unknown=len(unknown),
         skipped=run.skipped,
@@ -223,7 +227,12 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
     )
 
 
-def _targets(steps: Iterator[RecordedStep]) -> int:
+def _planned(shard: Shard) -> int:
+    steps = shard.plan.get("steps")
+    return len(steps) if isinstance(steps, list | tuple) else 0
+
+
+def _targets(steps: Iterable[RecordedStep]) -> int:
     return len({step.ref or step.target for step in steps})
 
 

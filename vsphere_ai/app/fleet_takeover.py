@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from vsphere_ai.app import fleet_record
+from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.fleet_fence import fence
 from vsphere_ai.app.fleet_lease import terms
 from vsphere_ai.app.fleet_shard import Shard, find_run
@@ -17,7 +19,7 @@ PAUSE = 0.1
 
 
 @contextmanager
-def taken_over(shard: Shard, stopping: Callable[[], bool]) -> Iterator[bool]:
+def taken_over(shard: Shard, stopping: Callable[[], bool], emit: Emit) -> Iterator[bool]:
     """Wait until no worker can have the lease of a shard, and end the sessions of those who had it.
 
     Yields false where the end was asked for before. Sessions that are begun inside are noted, so that a worker that
@@ -27,7 +29,10 @@ def taken_over(shard: Shard, stopping: Callable[[], bool]) -> Iterator[bool]:
         yield True
         return
     record, usual = fleet_record.read(shard.run), terms()
-    end = time.monotonic() + (max(record.lease, usual.lease) + usual.margin if record.held else 0.0)
+    wait = max(record.lease, usual.lease) + usual.margin if record.held else 0.0
+    if wait:
+        emit(waiting(wait))
+    end = time.monotonic() + wait
     while time.monotonic() < end and not stopping():
         time.sleep(PAUSE)
     if stopping():
@@ -35,11 +40,13 @@ def taken_over(shard: Shard, stopping: Callable[[], bool]) -> Iterator[bool]:
         return
     record.epoch += 1
     record.write()
+    writing = threading.Lock()
 
     def note(key: str) -> None:
         if key:
-            record.sessions = (*record.sessions, (record.epoch, key))
-            record.write()
+            with writing:
+                record.sessions = (*record.sessions, (record.epoch, key))
+                record.write()
 
     token = watch_logins.set(note)
     try:
@@ -53,6 +60,11 @@ def taken_over(shard: Shard, stopping: Callable[[], bool]) -> Iterator[bool]:
         yield True
     finally:
         watch_logins.reset(token)
+
+
+def waiting(seconds: float) -> Remark:
+    """Return what is said where a worker of before may still work on a shard."""
+    return Remark("fleet.waiting", f"a worker may still work on it: waiting {seconds:.0f} s for the end of its lease")
 
 
 def adopt(shard: Shard) -> None:

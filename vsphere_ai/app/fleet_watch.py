@@ -12,6 +12,7 @@ from vsphere_ai.app.events import Remark
 from vsphere_ai.app.fleet_coordinator import Coordinator
 from vsphere_ai.app.fleet_dask import DaskFleet, Offer, answer_of
 from vsphere_ai.app.fleet_shard import FleetEmit, Shard, outcome_of
+from vsphere_ai.app.fleet_takeover import waiting
 from vsphere_ai.app.fleet_wire import error_of
 from vsphere_ai.errors import Unreachable, VsphereAiError
 
@@ -47,6 +48,9 @@ class Watch:
     def place(self, shard: Shard) -> None:
         """Have a shard carried out by any worker of its vCenter."""
         self.placed[shard.run] = _Placed(shard, self._submit(shard), time.monotonic())
+        wait = self._coordinator.wait(shard.run)
+        if wait:
+            self._emit(shard.vcenter, waiting(wait))
 
     def drop(self, run: str) -> None:
         """Forget a shard that is settled."""
@@ -77,7 +81,7 @@ class Watch:
         if stored.over or coordinator.stopping():
             coordinator.give_up(run, stored)
             return
-        lost = coordinator.lost_by(run)
+        lost = "" if each.future.done() else coordinator.lost_by(run)  # who has come back is as good as others
         fit = tuple(o for o in offers if name in o.vcenters and o.name != lost)
         if fit:
             each.seen, each.warned = time.monotonic(), False

@@ -124,16 +124,25 @@ def _own_journals() -> Iterator[Path]:
     """Keep journals of this process apart: a coordinator may run here. Those of workers that were killed go."""
     folder = own_folder(FOLDER)
     for left in folder.iterdir():
-        with suppress(OSError), (left / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), _locked(left):
             shutil.rmtree(left)
     mine = folder / f"{file_name(socket.gethostname())}-{os.getpid()}"
     mine.mkdir(mode=0o700)
-    with (mine / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _locked(mine):
         before, replica.folder = replica.folder, f"{FOLDER}/{mine.name}/runs"
         try:
             yield mine
         finally:
             replica.folder = before
             shutil.rmtree(mine, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a worker's folder, which its death frees; `OSError` where another process has it."""
+    descriptor = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

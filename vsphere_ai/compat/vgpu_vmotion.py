@@ -107,12 +107,17 @@ def _estimates(answer: Iterable[Mapping[str, Any]] | None) -> dict[str, list[lis
     return found
 
 
-def stun(estate: Estate, profiles: Iterable[str]) -> tuple[Stun, ...]:
-    """Return for how long a VM with these vGPUs is stunned, the times of all devices added; empty when not known."""
+def stun_times(estate: Estate) -> Mapping[str, Mapping[int, int]]:
+    """Return the stun times of vGPU profiles as hosts estimate them, seconds by bandwidth (Mbit/s)."""
     known: dict[str, dict[int, int]] = {}
     for facts in estate.of_type("HostSystem"):
         for name, times in (facts.get("query:vgpu profiles") or {}).items():
             known.setdefault(name, {int(mbps): int(seconds) for mbps, seconds in times})
+    return known
+
+
+def stun(known: Mapping[str, Mapping[int, int]], profiles: Iterable[str]) -> tuple[Stun, ...]:
+    """Return for how long a VM with these vGPUs is stunned, the times of all devices added; empty when not known."""
     each = [known.get(p, {}) for p in profiles]
     common = set.intersection(*map(set, each)) if each else set()
     return tuple(Stun(mbps, sum(times[mbps] for times in each)) for mbps in sorted(common))

@@ -7,10 +7,31 @@ shows at the same place as without this, and no thread has to be waited for.
 from __future__ import annotations
 
 import http.client
-from collections.abc import Mapping
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.connect.answers import ACCEPTED, Replace, TappedAnswer
+from vsphere_ai.connect.answers import ACCEPTED
+
+Replace = Callable[[int, bytes], bytes]
+"""Takes status and body of an answer, and returns what is to be read in the place of the body."""
+
+
+class TappedAnswer:
+    """An answer, or what is to be read in the place of it."""
+
+    def __init__(self, answer: http.client.HTTPResponse, replace: Replace) -> None:
+        self._answer, self._replace = answer, replace
+        self._body: io.BytesIO | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._answer, name)
+
+    def read(self, amt: int | None = None) -> bytes:
+        """Return at most `amt` bytes of what stands in for the body."""
+        if self._body is None:
+            self._body = io.BytesIO(self._replace(self._answer.status, self._answer.read()))
+        return self._body.read(amt)
 
 
 class Tapped:

@@ -7,7 +7,6 @@ import io
 import socket
 import time
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 from vsphere_ai.connect.answer_checks import NotSoap, TooLarge, look
@@ -107,24 +106,3 @@ class Answer(http.client.HTTPResponse):
         while self._part(_PIECE):
             pass  # what is left unread would be taken for the next answer
         return b""
-
-
-Replace = Callable[[int, bytes], bytes]
-"""Takes status and body of an answer, and returns what is to be read in the place of the body."""
-
-
-class TappedAnswer:
-    """An answer, or what is to be read in the place of it."""
-
-    def __init__(self, answer: http.client.HTTPResponse, replace: Replace) -> None:
-        self._answer, self._replace = answer, replace
-        self._body: io.BytesIO | None = None
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._answer, name)
-
-    def read(self, amt: int | None = None) -> bytes:
-        """Return at most `amt` bytes of what stands in for the body."""
-        if self._body is None:
-            self._body = io.BytesIO(self._replace(self._answer.status, self._answer.read()))
-        return self._body.read(amt)

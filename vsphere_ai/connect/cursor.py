@@ -37,33 +37,35 @@ class Cursor:
 
     def follow_all(self, paths: Paths) -> None:
         """Follow these paths of all objects of these types; what is read from now on is not older."""
-        content, kinds = self._session.content, [type_named(name) for name in paths]
-        if self._broken:
-            return
+        root, kinds = self._session.content.rootFolder, [type_named(name) for name in paths]
         with self._ending():
-            self._begun()  # views end with their session, which this may renew
-            view = self._session.invoke(content.viewManager, "CreateContainerView", content.rootFolder, kinds, True)
-            self._views.append(view)
-            through = Collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
-            start = [Collector.ObjectSpec(obj=view, skip=True, selectSet=[through])]
-            if any(isinstance(content.rootFolder, kind) for kind in kinds):
-                start.append(Collector.ObjectSpec(obj=content.rootFolder, skip=False))
-            self._drain(self._filter(start, paths))
+            own = [Collector.ObjectSpec(obj=root, skip=False)] if any(isinstance(root, kind) for kind in kinds) else []
+            self._follow("CreateContainerView", (root, kinds, True), paths, own)
 
     def follow(self, refs: Sequence[str], paths: Paths) -> None:
         """Follow these paths of the named objects; those that are gone are left out."""
-        left = dict.fromkeys({} if self._broken else refs)
+        left = dict.fromkeys(refs)
         with self._ending():
             while left:
-                objects = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in left]
                 try:
-                    self._drain(self._filter(objects, paths))
+                    self._follow("CreateListView", ([to_object(ref) for ref in left],), paths)
                     return
                 except vmodl.fault.ManagedObjectNotFound as fault:
                     gone = to_ref(fault.obj) if fault.obj is not None else ""
                     if gone not in left:
                         raise
                     del left[gone]
+
+    def _follow(self, method: str, args: Sequence[object], paths: Paths, more: Sequence[object] = ()) -> None:
+        """Follow what is in a view, which loses what is destroyed, and `more` objects."""
+        if self._broken:
+            return
+        self._begun()  # views end with their session, which this may renew
+        view = self._session.invoke(self._session.content.viewManager, method, *args)
+        self._views.append(view)
+        through = Collector.TraversalSpec(name="view", type=vim.view.ManagedObjectView, path="view", skip=False)
+        start = Collector.ObjectSpec(obj=view, skip=True, selectSet=[through])
+        self._drain(self._filter([start, *more], paths))
 
     def changed(self) -> frozenset[str] | None:
         """Return what has changed since the call before this one, is new or gone; None when that is not known."""

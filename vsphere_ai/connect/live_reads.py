@@ -53,11 +53,6 @@ class LiveReads:
         for kept in (self._lists, self._named, self._answers, self._owners):
             kept.clear()
 
-    def close(self) -> None:
-        """Keep and follow nothing."""
-        self._cursor.close()
-        self._begin_anew()
-
     def _begin_anew(self) -> None:
         self._all_followed.clear()
         self._followed.clear()

@@ -1,4 +1,4 @@
-"""Memory for what is read: dictionaries that share their keys, and no search for garbage meanwhile."""
+"""Memory for what is read: dictionaries that share their keys, and no search for garbage while pages are read."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def privileges(body: bytes) -> tuple[Held, ...]:
     found = []
     for text in texts:
         of = _ENTITY.match(text)
-        if of is None or not _is_object(of[1]):
+        if of is None or not _is_object(bytes(of[1])):
             raise Unfamiliar("an object in another shape")
-        said = text[of.end() :]
+        said = bytes(text[of.end() :])  # of a body that is a bytearray
         if said not in known:
             known[said] = _lacking(said)
         found.append(Held(f"{of[1].decode()}:{of[2].decode()}", known[said]))

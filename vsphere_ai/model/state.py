@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,37 +31,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    @classmethod
-    def model_construct(cls, _fields_set: set[str] | None = None, **values: object) -> Self:
-        """Return settings that were observed, unchecked: as pydantic does, but faster where all is plain."""
-        unset, needed = _unset(cls)
-        if not needed <= values.keys() <= unset.keys():
-            return super().model_construct(_fields_set, **values)
-        made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", {**unset, **values})
-        object.__setattr__(made, "__pydantic_fields_set__", set(values) if _fields_set is None else _fields_set)
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
-        return made
-
     def filled(self, now: Self | None) -> Self:
         """Return these settings with what is left out as it is now."""
         return self.model_copy(update={n: getattr(now, n) for n, value in self if value is None} if now else {})
-
-
-@cache
-def _unset(kind: type[Settings]) -> tuple[dict[str, object], set[str]]:
-    """Return all fields as they are where none is given, and the names of those that must be; no fields: who knows."""
-    fields = kind.model_fields
-    needed = {name for name, f in fields.items() if f.is_required()}
-    plain = all(
-        not (f.alias or f.validation_alias or f.default_factory)
-        and (name in needed or isinstance(f.default, bool | int | str | None))
-        for name, f in fields.items()
-    )
-    if not plain or kind.__pydantic_post_init__ or kind.__private_attributes__:
-        return {}, {""}
-    return {name: f.default for name, f in fields.items()}, needed
 
 
 class State(Settings):

@@ -68,15 +68,15 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
     at_home = question.of_hosts(names)
     demands = grouped(at_home.demands, lambda demand: names[demand.name])
     refused = False
-    for name, slots in at_home.farm.hosts.items():
-        here = demands.get(name, ())
-        farm = replace(at_home.farm, slots=tuple(slots))
-        answer = solve(farm, here)
-        unsure = any(s.unsure for s in slots)
-        if unsure and not isinstance(answer, Fit):  # a VM that is not known of only takes room away
-            answer = solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
+    farms = {name: replace(at_home.farm, slots=tuple(slots)) for name, slots in at_home.farm.hosts.items()}
+    answers = {name: _at_home(farm, demands.get(name, ())) for name, farm in farms.items()}
+    full = sum(isinstance(a, NoFit) and a.exact for a in answers.values())
+    for name, farm in farms.items():
+        here, answer = demands.get(name, ()), answers[name]
+        unsure = any(s.unsure for s in farm.slots)
         problems = list(_refusals(hosts[name], answer, question, unsure=unsure)) if name in hosts else []
-        if problems and isinstance(answer, NoFit) and not answer.no_order:
+        # no move of one host's VMs makes room on another one
+        if problems and isinstance(answer, NoFit) and not answer.no_order and full == 1:
             problems = [_with_moves(p, view, question, names) for p in problems]
         if not problems and name in hosts:
             problems += _beside_layouts(view, hosts[name], replace(at_home, farm=farm), here)
@@ -84,6 +84,15 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         yield from problems
     if spare_hosts and not refused:
         yield from _without_spare(question, at_home, hosts, spare_hosts)
+
+
+def _at_home(farm: GpuHosts, here: Sequence[VmDemand]) -> Answer:
+    """Return whether the VMs of one host find their GPUs there."""
+    answer = solve(farm, here)
+    if isinstance(answer, Fit) or not any(s.unsure for s in farm.slots):
+        return answer
+    # a VM that is not known of only takes room away
+    return solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in farm.slots)), here)
 
 
 def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping[str, str]) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vsphere_ai.compat.vgpu_vmotion import stun
+from vsphere_ai.compat.vgpu_vmotion import stun, stun_times
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Problem
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn, Step
@@ -25,11 +25,9 @@ def plan_of(estate: Estate, title: str, moved: Sequence[Relocation], problems: S
         PlannedStep(f"s{number}", step, (f"s{number - 1}",) if number > 1 else ())
         for number, step in enumerate(steps, 1)
     )
-    lives = tuple(
-        Migration(m.vm, m.source, m.to, stun(estate, observed_profiles(estate[m.vm.ref])), m.gpus)
-        for m in moved
-        if m.live
-    )
+    times, live = stun_times(estate), [m for m in moved if m.live]
+    profiles = {m.vm: observed_profiles(estate[m.vm.ref]) for m in live}
+    lives = tuple(Migration(m.vm, m.source, m.to, stun(times, profiles[m.vm]), m.gpus) for m in live)
     cold = tuple(sorted(m.vm for m in moved if not m.live))
     impact = Impact() if problems else Impact(power_cycles=cold, migrations=lives)
     return Plan(estate.about, title, (), tuple(problems), (), planned, impact)

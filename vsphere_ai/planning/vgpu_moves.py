@@ -15,7 +15,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
-from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
+from vsphere_ai.compat.vgpu_vmotion import Stun, stun, stun_times, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.language.play import TargetPlans
@@ -78,11 +78,20 @@ def plan_moves(
     outlook: Outlook,
 ) -> Moves:
     """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
-    wanted, moves = set(leaving), Moves()
-    if wanted:
+    moves, estate = Moves(), outlook.before.estate
+    away = _Away(grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get))
+    if away.leaving:
+        times = stun_times(estate)
         for roll in rolls:
-            _Sequence(roll, wanted, dict(cycled), desired, outlook).run(moves)
+            _Sequence(roll, away, desired, outlook, times).run(moves)
     return moves
+
+
+class _Away(NamedTuple):
+    """By host, the VMs that leave it while they run, and those that are powered off and on there."""
+
+    leaving: Mapping[Target | None, tuple[Target, ...]]
+    cycled: Mapping[Target | None, tuple[Target, ...]]
 
 
 class _Sequence:
@@ -91,21 +100,24 @@ class _Sequence:
     def __init__(
         self,
         roll: Roll,
-        leaving: set[Target],
-        cycled: Mapping[Target, Target | None],
+        away: _Away,
         desired: TargetPlans,
         outlook: Outlook,
+        times: Mapping[str, Mapping[int, int]],
     ) -> None:
-        self._roll, self._cycled, self._desired, self._outlook = roll, cycled, desired, outlook
+        self._roll, self._desired, self._outlook, self._times = roll, desired, outlook, times
         self._estate = outlook.before.estate
         self._members = {h.name: h for h in roll.members}
-        self._at = {v: h for v in leaving if (h := self._estate.host_of(v.ref)) in roll.members}
+        self._places = {h: place for place, h in enumerate(roll.hosts)}
+        self._on = {h: set(away.leaving.get(h, ())) for h in roll.members}
+        self._cycled = {h: away.cycled.get(h, ()) for h in roll.members}
+        self._cycles = {h: self._first_cycled(h) for h in roll.members}
         here = [v for h in roll.members for v in self._estate.vms_on(h.ref)]
         on = frozenset(v.ref for v in here if self._estate[v.ref].get("runtime.powerState") in ON)
         farm = question_of(outlook.before, on, roll.members).farm
         self._policies = farm.policies
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
-        self._done: list[Target] = []
+        self._done: set[Target] = set()
         self._branches = {h: branch(self._facts(h)) for h in roll.members}
         found = ((h, found_gpus(self._facts(h).get("hardware.pciDevice", ()))) for h in roll.members)
         self._devices = {h: {g.pci: g.device_id for g in gpus} for h, gpus in found}
@@ -116,7 +128,7 @@ class _Sequence:
     def run(self, moves: Moves) -> None:
         """Go through the windows in their order; what cannot be placed is a problem, and ends it."""
         for host in self._roll.hosts:
-            leaving = sorted(v for v, at in self._at.items() if at == host)
+            leaving = sorted(self._on[host])
             if leaving and not self._leave(host, leaving, moves):
                 return
             self._end(host)
@@ -137,10 +149,12 @@ class _Sequence:
         vms = {v.ref: v for v in leaving}
         made = []
         for ref, (name, places) in answer.assignment.items():
-            times = stun(self._estate, self._profiles(vms[ref]))
+            times = stun(self._times, self._profiles(vms[ref]))
             made.append(Migration(vms[ref], host, self._members[name], times, tuple(p.gpu for p in places)))
         moves.by_host[host] = tuple(made)
-        self._at.update({m.vm: m.target for m in made})
+        self._on[host].clear()
+        for migration in made:
+            self._on[migration.target].add(migration.vm)
         self._occupy(answer, names)
         return True
 
@@ -148,8 +162,8 @@ class _Sequence:
         """Give a host whose window is over its GPUs as the plan leaves them, with the VMs that came back on it."""
         farm = question_of(self._outlook.after, frozenset(), (host,)).farm
         self._slots[host.name] = farm.slots
-        self._reserve(host, [v for v, at in self._cycled.items() if at == host])
-        self._done.append(host)
+        self._reserve(host, self._cycled[host])
+        self._done.add(host)
 
     def _reserve(self, host: Target, vms: Iterable[Target]) -> None:
         """Keep the GPUs that VMs get on their own host; whether they do is another question (`capacity.no-room`)."""
@@ -169,25 +183,31 @@ class _Sequence:
         """Return why no VM goes from a host to another one in this window, "" when VMs may."""
         if is_down(self._estate, other):
             return "not in service"
-        order = list(self._roll.hosts)
-        if other in order and other not in self._done:
+        here, place = self._places[host], self._places.get(other)
+        if place is not None and other not in self._done:
             if rolling_of(self._desired, other).evacuate != "vmotion":
                 return "powers its own VMs off later"
-            if abs(order.index(other) - order.index(host)) < self._roll.at_a_time:
+            if abs(place - here) < self._roll.at_a_time:
                 return "out of service at the same time"
-        elif other in order and order.index(host) - order.index(other) < self._roll.at_a_time:
+        elif place is not None and here - place < self._roll.at_a_time:
             return "may still be out of service"
         if not self._slots[other.name]:
             return "has no GPU in Shared Direct mode"
         if _unread(self._slots[other.name]):
             return "what stands on its GPUs is not known"
-        changing = [v for v in self._estate.vms_on(other.ref) if v in self._cycled and has_vgpus(self._estate[v.ref])]
-        if changing and other not in order:
-            return f"{changing[0].name} is powered off and on there at some time"
-        here, there = self._branches[host], self._branches[other]
-        if here is None or there is None or here != there:
-            return f"has another NVIDIA host driver branch ({_shown(there)}, here {_shown(here)})"
+        changing = self._cycles[other]
+        if changing and place is None:
+            return f"{changing.name} is powered off and on there at some time"
+        mine, theirs = self._branches[host], self._branches[other]
+        if mine is None or theirs is None or mine != theirs:
+            return f"has another NVIDIA host driver branch ({_shown(theirs)}, here {_shown(mine)})"
         return ""
+
+    def _first_cycled(self, host: Target) -> Target | None:
+        """Return a VM with vGPUs that is powered off and on on a host."""
+        cycled = set(self._cycled[host])
+        own = (v for v in self._estate.vms_on(host.ref) if v in cycled) if cycled else ()
+        return next((v for v in own if has_vgpus(self._estate[v.ref])), None)
 
     def _why_not_for(self, vm: Target, host: Target, other: Target) -> str:
         facts = self._estate[vm.ref]

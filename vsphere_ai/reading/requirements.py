@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -44,18 +44,19 @@ def wanted_paths(
 
     `makes_vms`: the playbook makes VMs, so that resource pools, datastores and identities matter.
     """
-    union: dict[str, dict[str, None]] = {}
-    everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
-        WINDOW_PATHS,
-        gate.properties(),
-        *(k.traits.properties for k in kinds().values()),
-        *((OUTLINES, DETAILS) if makes_vms else ()),
-        more,
-    )
-    for asked in everybody:
-        for managed, paths in asked.items():
-            union.setdefault(managed, {}).update(dict.fromkeys(paths))
-    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
+    return _union(_always(makes_vms), more) if more else dict(_always(makes_vms))
+
+
+@cache
+def _always(makes_vms: bool) -> Mapping[str, tuple[str, ...]]:
+    """Return what is always read: a run asks for it with each target that it reads back."""
+    making = (OUTLINES, DETAILS) if makes_vms else ()
+    return _union(WINDOW_PATHS, gate.properties(), *(k.traits.properties for k in kinds().values()), *making)
+
+
+def _union(*asked: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    managed = sorted({name for each in asked for name in each})
+    return {name: tuple(sorted({path for each in asked for path in each.get(name, ())})) for name in managed}
 
 
 @cache

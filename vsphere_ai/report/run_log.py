@@ -114,9 +114,10 @@ class RunLog:
                 yield event_text(event, self._total)
         elif event.what == "start":
             unit = self._unit[planned.id]
-            others = any(self._unit[name] is unit for name in self._running)
+            long = self._times.steps[planned.id].seconds >= LONG
+            others = long and any(self._unit[name] is unit for name in self._running)
             self._running[planned.id] = planned, now
-            if self._times.steps[planned.id].seconds >= LONG and not others:
+            if long and not others:
                 yield from self._say_ended(unit, now)
         elif event.what in ("done", "skipped", *_BAD):
             yield from self._end(planned, event, now)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Conflict
 from vsphere_ai.execution.actions.in_flight import InFlight
+from vsphere_ai.execution.actions.task_progress import Follow
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.pending import NoRecord, Record
 from vsphere_ai.model.plain import PlainObject
@@ -32,7 +33,6 @@ UNCERTAIN = (*AWAY, "SystemError")
 """Faults that do not show how far a call came."""
 TASK_TIMEOUT = 1800
 COMMAND_TIMEOUT = 120
-STALL = 120.0  # seconds without progress after which it is reported
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
@@ -97,35 +97,13 @@ class Context:
 
     def task(self, target: Target, method: str, args: PlainObject, say: Say, timeout: float = TASK_TIMEOUT) -> None:
         """Call a method of a target that returns a task, and wait for its end; it is never cancelled for being slow."""
-        follow = _Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
+        follow = Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
         with self.in_flight.one(self.notice):
             self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
 
 
-class _Follow:
-    """Passes on how far a task is, and speaks up when it stands still."""
-
-    def __init__(self, what: str, say: Say, notice: Say) -> None:
-        self._what, self._say, self._notice = what, say, notice
-        self._percent: int | None = None
-        self._since = self._reported = time.monotonic()
-
-    def __call__(self, percent: int | None) -> None:
-        now = time.monotonic()
-        if percent != self._percent:
-            self._percent, self._since, self._reported = percent, now, now
-        if percent is not None:
-            self._say(f"{percent}%")
-        if now - self._reported >= STALL:
-            self._reported = now
-            at = "is not begun yet" if percent is None else f"stands at {percent}%"
-            self._notice(
-                f"{self._what} {at} for {now - self._since:.0f} s; vCenter goes on with it, and it is waited for"
-            )
-
-
 LATE = 0.05
-"""Share of the time waited that the pause until the next look is at most: so late is what is awaited seen."""
+"""Share of the time waited that the pause until the next look is: what is awaited is seen no later than that."""
 
 
 def polling(limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE) -> Iterator[float]:
