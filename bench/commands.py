@@ -20,6 +20,7 @@ from run import alone
 GROWS = True
 WHOLE = ("show", "capacity", "check")
 """Commands that read every host and VM."""
+DENSE = 100
 FINE = (0, 1, 2)
 """A plan that is refused was planned all the same; 2 is a difference, or something that is not fine."""
 
@@ -40,21 +41,27 @@ def works(estate: Estate) -> dict[str, Callable[[], Figures]]:
     return found
 
 
+def measured(start: Callable, size: Size, title: str, times: int) -> list[Row]:
+    """Return the rows of one server: its start, and each command."""
+    with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name, contextlib.ExitStack() as stack:
+        began = time.perf_counter()
+        try:
+            estate = stack.enter_context(start(size, Path(name)))
+        except Absent as absent:
+            absent.report()
+            return []
+        took = {"wall": time.perf_counter() - began}
+        each = works(estate)
+        case = Case("commands", title, size, "cpu", dict.fromkeys(each, "ours"))
+        first = case.row("start of the server", [took])
+        return [first, *case.compare({who: counted(estate, work) for who, work in each.items()}, times)]
+
+
 def measure(size: Size, times: int) -> list[Row]:
-    """Return a row for each command and estate, and one for the start of each server."""
-    rows = []
-    for start in (lab, vcsim):
-        with tempfile.TemporaryDirectory(prefix="vsphere-ai-bench-") as name, contextlib.ExitStack() as stack:
-            began = time.perf_counter()
-            try:
-                estate = stack.enter_context(start(size, Path(name)))
-            except Absent as absent:
-                absent.report()
-                continue
-            took = {"wall": time.perf_counter() - began}
-            case = Case("commands", estate.name, size, "cpu", dict.fromkeys(each := works(estate), "ours"))
-            rows.append(case.row("start of the server", [took]))
-            rows += case.compare({who: counted(estate, work) for who, work in each.items()}, times)
+    """Return a row for each command and server; at the largest size also of few hosts that have as many VMs."""
+    rows = [row for start in (lab, vcsim) for row in measured(start, size, start.__name__, times)]
+    if size.name == "L":
+        rows += measured(lab, Size(size.name, DENSE, size.vms), f"lab, {DENSE} hosts", times)
     return rows
 
 

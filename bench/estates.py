@@ -6,8 +6,10 @@ In the lab every eighth host has two GPUs, and there are 64 VMs for training on 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,7 +146,8 @@ def vcsim(size: Size, folder: Path) -> Iterator[Estate]:
     options += ["-hosts", 0, "-cluster-hosts", size.hosts, "-vms", size.vms, "-off"]
     env = {**os.environ, "TMPDIR": str(folder)}  # it leaves its datastores there
     command = [str(program), *map(str, options)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as server:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **streams, env=env, preexec_fn=_end_with_parent) as server:
         try:
             port = int(server.stdout.readline().strip().rpartition(":")[2])
             inventory = folder / "inventory.yml"
@@ -157,6 +160,11 @@ def vcsim(size: Size, folder: Path) -> Iterator[Estate]:
             yield Estate("vcsim", size, folder, port, "user", "vcsim-pass", inventory, own)
         finally:
             server.terminate()
+
+
+def _end_with_parent() -> None:
+    """Let this process be ended when the one that has started it is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def go_program(name: str, sources: Path) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from common import BUILD, SIZES, machine
 
 from tools.docgen.measured import Results, Row, Size, read, table
-from tools.docgen.performance import drawings
+from tools.docgen.performance import QUIET, drawings
 from tools.docgen.targets import judged
 
 SUBJECTS = {
@@ -116,8 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(", ".join(f"{key} {value}" for key, value in results.machine.items()), end="\n\n")
     print(table([row for row in rows if row.subject in only]))
     print("\ntargets")
-    for text, most, value, met in judged(rows):
-        print(f"  {text:60} at most {most:>9}  {value:>9}  {'met' if met == 'yes' else 'NOT MET'}")
+    for text, most, value, met in judged(rows, busy=load >= QUIET):
+        print(f"  {text:60} at most {most:>9}  {value:>9}  {dict(yes='met', no='NOT MET').get(met, met)}")
     print(f"\nresults and drawings of the growth: {given.into}")
     if failed:
         print(f"not measured, because it failed: {', '.join(failed)}", file=sys.stderr)

@@ -11,7 +11,7 @@ import pytest
 from tools.docgen.growth_plot import HIGH, LINE, WIDE, plot
 from tools.docgen.measured import Results, Row, Size, cases, columns, number, ratio, read, series, table
 from tools.docgen.performance import drawings, machine_text, with_results
-from tools.docgen.targets import judged
+from tools.docgen.targets import BUSY, judged
 
 SMALL, LARGE = Size("S", 50, 500), Size("L", 1_000, 10_000)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,6 +68,8 @@ def test_targets_are_judged_at_their_size_only():
     }
     slow = [*ROWS[:1], row("vsphere-ai", "ours", wall=3.0, mib=121), *ROWS[2:]]
     assert [met for *_, met in judged(slow)] == ["no", "no", "no"]
+    assert [met for *_, met in judged(slow, busy=True)] == [BUSY, BUSY, "no"]
+    assert [met for *_, met in judged(ROWS, busy=True)] == ["yes", "yes", "yes"]
     assert judged([row("vsphere-ai", "ours", SMALL, wall=3.0)]) == []
 
 

@@ -39,14 +39,14 @@ def machine_text(results: Results) -> str:
 def targets_text(results: Results) -> str:
     """Return the targets as a table."""
     head = "| figure | at most | measured | met |\n|---|---|---|---|"
-    return "\n".join([head, *(f"| {' | '.join(line)} |" for line in judged(results.rows))])
+    return "\n".join([head, *(f"| {' | '.join(line)} |" for line in judged(results.rows, busy=results.load >= QUIET))])
 
 
 def subject_text(rows: Sequence[Row]) -> str:
-    """Return one subject at its largest size, a table for each case; and its growth, if that is drawn."""
-    largest = max(row.size.vms for row in rows)
+    """Return a table for each case of one subject, at its largest size; and the growth, if that is drawn."""
+    largest = {row.case: row.size for row in sorted(rows, key=lambda row: row.size.vms)}
     parts = []
-    for members in cases(row for row in rows if row.size.vms == largest):
+    for members in cases(row for row in rows if row.size == largest[row.case]):
         found = [[head, *cells] for head, *cells in columns(members)]
         lines = [f"**{members[0].case}** ({members[0].size})", ""]
         for number, line in enumerate(zip(*found, strict=True)):
