@@ -78,11 +78,19 @@ def test_hosts_without_devices_are_read_together(cli, farm, command):
 @pytest.mark.parametrize(
     ("command", "gpu", "rdma"),
     [
-        (("show",), {"fetchSoftwarePackages": 1}, {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2}),
-        (("check",), {"fetchSoftwarePackages": 1}, {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2}),
+        (
+            ("show",),
+            {"fetchSoftwarePackages": 1, "QueryOptions": 1},
+            {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2},
+        ),
+        (
+            ("check",),
+            {"fetchSoftwarePackages": 1, "QueryOptions": 1},
+            {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2},
+        ),
         (("capacity",), {}, {}),
         (("show", "--kind", "hardware"), {}, {}),
-        (("show", "--kind", "pvrdma_host"), {}, {"QueryOptions": 1}),
+        (("show", "--kind", "pvrdma_host"), {"QueryOptions": 1}, {"QueryOptions": 1}),
         (("show", "--kind", "roce"), {}, {"QueryConfiguredModuleOptionString": 2}),
         (("doctor",), {"fetchSoftwarePackages": 1}, {}),
     ],

@@ -254,7 +254,7 @@ def read(world, ref):
     return vm.facts(ref).having({"recentTask": tasks})
 
 
-def at_once(limit, *, fastest, slowest=10.0):
+def at_once(limit, *, fastest, slowest=10.0, late=0.05):
     """Polling that does not wait, and looks often enough to see the other side of every wait."""
     yield 0.0
     yield limit / 2

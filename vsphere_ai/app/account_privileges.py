@@ -65,13 +65,13 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
         return []
     needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
     at, known, lacks = session.lacking
-    if needs != known or time.monotonic() - at > LASTS:
+    if needs and (needs != known or time.monotonic() - at > LASTS):
         try:
             lacks = sorted(lacking(needs, _ask(session, needs)))
         except StepFailed:
             return []
         session.lacking = (time.monotonic(), needs, lacks)
-    return lacks
+    return lacks if needs else []
 
 
 def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:

@@ -23,7 +23,7 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
-from vsphere_ai.reading.host_calls import is_worth
+from vsphere_ai.reading.host_calls import is_call, is_worth
 from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
@@ -276,6 +276,7 @@ class Session:
             probes=requirements.probes(),
             queries=requirements.queries(),
             worth=is_worth,
+            always=frozenset(filter(is_call, self.more_paths.get("HostSystem", ()))),
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,

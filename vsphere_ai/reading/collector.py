@@ -83,9 +83,9 @@ class Request:
     """What is to be read.
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
-    read as far as `choose` says after the light reading, every other type wholly. Settings,
-    packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it or in
-    `Depth.asked`; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
+    read as far as `choose` says after the light reading, every other type wholly. Settings, packages and `queries`,
+    each a call of its own, are asked of each host that is read deeply and is `worth` it or in `Depth.asked`, those in
+    `always` of each; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
     allows to start a stopped SSH service for the time of the probes. `progress` gets lines about it.
     """
 
@@ -95,6 +95,7 @@ class Request:
     queries: tuple[Query, ...] = ()
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
     worth: Callable[[Facts, str], bool] = lambda _host, _call: True
+    always: frozenset[str] = frozenset()
     start_ssh: bool = False
     parallel: int = 8
     deadline_s: float = 60.0
@@ -182,8 +183,14 @@ def _with_answers(
     vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
-    calls = [(p, query) for p, query in _calls(request).items() if depth.calls is None or p in depth.calls]
-    asked = [(h, p, query) for h in hosts for p, query in calls if h.ref in depth.asked or request.worth(h, p)]
+    matter = None if depth.calls is None else depth.calls | request.always
+    calls = [(p, query) for p, query in _calls(request).items() if matter is None or p in matter]
+    asked = [
+        (h, p, query)
+        for h in hosts
+        for p, query in calls
+        if h.ref in depth.asked or p in request.always or request.worth(h, p)
+    ]
     objects |= _ask(vcenter, asked, request.parallel)
     objects |= _alarms(vcenter, hosts)
     objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])

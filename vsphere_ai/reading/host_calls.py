@@ -74,9 +74,11 @@ def may_accelerate(host: Facts) -> bool:
 def is_worth(host: Facts, call: str) -> bool:
     """Return whether a host that was read deeply has, or may have, the devices that a call is about.
 
-    Packages matter for NVIDIA GPUs, everything else for RDMA NICs.
+    Packages matter for NVIDIA GPUs, options for these and for RDMA NICs (a GPU host may yet get PVRDMA over TCP),
+    everything else for RDMA NICs.
     """
     devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
-    if devices is None or call == SOFTWARE:
-        return devices is None or bool(found_gpus(devices))
-    return bool(host.get("config.network.rdmaDevice")) or any(str(n.get("driver", "")).startswith("nmlx") for n in nics)
+    if devices is None or (call.startswith((SOFTWARE, OPTION)) and found_gpus(devices)):
+        return True
+    rdma = host.get("config.network.rdmaDevice") or any(str(n.get("driver", "")).startswith("nmlx") for n in nics)
+    return call != SOFTWARE and bool(rdma)
