@@ -44,7 +44,7 @@ def test_planning_steps_and_reading_back_take_one_login_per_boot(applied):
 @pytest.mark.parametrize("do", ["reset", "drop"])
 def test_a_connection_that_breaks_in_a_reading_is_made_once_more(applied, lab, do):
     applied(ENABLED)
-    lab.set_faults([{"on": "ssh: nvidia-smi mig -lgip", "target": HOSTS[0], "nth": 1, "do": "reset"}])
+    lab.set_faults([{"on": "ssh: nvidia-smi mig -lgip", "target": HOSTS[0], "nth": 1, "do": do}])
     tried, _ = applied(CUT)
     assert lab.get("/lab/faults")["fired"]
     assert tried == {HOSTS[0]: 2, HOSTS[1]: 1}

@@ -205,9 +205,9 @@ class SshClient:
                 if refused and not alone:
                     text = f"{self.endpoint.host} opens no further SSH session: {say(error)}"
                     raise TooManySessions(text, "raise MaxSessions in its sshd_config") from error
-                if alone or not self.is_open:
-                    self._drop(transport)
                 late = "timeout" in str(error).lower()
+                if alone or not (refused or late):  # else it may be broken, but not yet know it
+                    self._drop(transport)
                 if not left or refused or (late and not (used and alone)):
                     text = f"{self.endpoint.host}: no SSH session could be opened: {say(error)}"
                     raise Unreachable(text, self.endpoint.advice.starting) from error
