@@ -29,7 +29,7 @@ SUBJECTS = {
     "commands": "commands",
     "growth": "growth",
     "capacity": "capacity",
-    "sets": "sets",
+    "sets": "vm_sets",
     "ipam": "ipam",
     "writes": "writes",
     "ssh": "ssh",

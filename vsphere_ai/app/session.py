@@ -269,14 +269,15 @@ class Session:
         from vsphere_ai.reading.collector import Request
 
         making = makes_vms(self.playbook)
+        always = frozenset(filter(is_call, self.more_paths.get("HostSystem", ())))
         return Request(
             paths=requirements.wanted_paths(self.more_paths, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
             probes=requirements.probes(),
             queries=requirements.queries(),
-            worth=is_worth,
-            always=frozenset(filter(is_call, self.more_paths.get("HostSystem", ()))),
+            worth=lambda host, call: call in always or is_worth(host, call),
+            always=always,
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,

@@ -84,8 +84,8 @@ class Request:
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
     read as far as `choose` says after the light reading, every other type wholly. Settings, packages and `queries`,
-    each a call of its own, are asked of each host that is read deeply and is `worth` it or in `Depth.asked`, those in
-    `always` of each; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
+    each a call of its own, are asked of each host that is read deeply and is `worth` it or in `Depth.asked`, if in
+    `Depth.calls` or `always`; what `ask` returns is asked of the objects it names, after everything else. `start_ssh`
     allows to start a stopped SSH service for the time of the probes. `progress` gets lines about it.
     """
 
@@ -169,12 +169,8 @@ def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
         hosts = [estate[ref] for ref in sorted(depth.hosts) if ref in estate.objects]
         vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
         services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
-        return [
-            services,
-            [request.worth(h, SOFTWARE) or request.worth(h, "") for h in hosts],
-            _red(hosts),
-            _recent(vms),
-        ]
+        worth = [request.worth(h, SOFTWARE) or request.worth(h, "") for h in hosts]
+        return [services, worth, _red(hosts), _recent(vms)]
 
     return dict(evaluate(estate, look)[1].objects)
 
@@ -183,14 +179,8 @@ def _with_answers(
     vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
-    matter = None if depth.calls is None else depth.calls | request.always
-    calls = [(p, query) for p, query in _calls(request).items() if matter is None or p in matter]
-    asked = [
-        (h, p, query)
-        for h in hosts
-        for p, query in calls
-        if h.ref in depth.asked or p in request.always or request.worth(h, p)
-    ]
+    calls = [(p, q) for p, q in _calls(request).items() if depth.calls is None or p in depth.calls | request.always]
+    asked = [(h, p, query) for h in hosts for p, query in calls if h.ref in depth.asked or request.worth(h, p)]
     objects |= _ask(vcenter, asked, request.parallel)
     objects |= _alarms(vcenter, hosts)
     objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
