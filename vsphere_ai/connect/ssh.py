@@ -201,14 +201,17 @@ class SshClient:
                 if transport is not None:
                     return transport, transport.open_session(timeout=min(deadline_s, PROMPT) if used else deadline_s)
             except Exception as error:
-                refused, alone = isinstance(error, paramiko.ChannelException), self._under_way <= 1
-                if refused and not alone:
-                    text = f"{self.endpoint.host} opens no further SSH session: {say(error)}"
+                # of several that are refused at once paramiko gives the reason to one only
+                refused = isinstance(error, paramiko.ChannelException) or "unable to open channel" in str(error).lower()
+                alone = self._under_way <= 1
+                if refused:
+                    what = "no SSH session could be opened" if alone else "it opens no further SSH session"
+                    text = f"{self.endpoint.host}: {what}: {say(error)}"
                     raise TooManySessions(text, "raise MaxSessions in its sshd_config") from error
                 late = "timeout" in str(error).lower()
-                if alone or not (refused or late):  # else it may be broken, but not yet know it
+                if alone or not late:  # else it may be broken, but not yet know it
                     self._drop(transport)
-                if not left or refused or (late and not (used and alone)):
+                if not left or (late and not (used and alone)):
                     text = f"{self.endpoint.host}: no SSH session could be opened: {say(error)}"
                     raise Unreachable(text, self.endpoint.advice.starting) from error
         raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed", "start the command again")
