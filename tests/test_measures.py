@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 20,
     "getattr with a default": 13,
     "median lines of a file": 98.5,
-    "lines of the product": 45_912,
+    "lines of the product": 45_915,
     "arrows between rooms": 110,
     "floors": 9,
 }
