@@ -67,7 +67,7 @@ def test_an_executor_that_cannot_be_used_is_refused_before_anything(executor):
 
 @pytest.fixture
 def issued(tmp_path):
-    """Make files of a certificate: `issued(authority)`; without one, of an authority that nobody knows."""
+    """Make files of a certificate: `issued(authority)`; without one, of an unknown authority."""
 
     def make(authority, name):
         made = authority.issue_cert("dask-internal")
