@@ -1,6 +1,6 @@
 """Four vCenters over a real Dask cluster: workers and scheduler are killed at the worst moments, and the ledgers judge.
 
-The cases are those of the promise of fleets: each effect is made once, whatever process dies, and what is left is finished by
+The cases are those of the promise of fleets: each effect is made once, whatever dies, and what is left is finished by
 another worker or by `fleet resume`.
 """
 
