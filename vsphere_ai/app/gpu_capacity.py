@@ -25,7 +25,7 @@ from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
-from vsphere_ai.reading.host_calls import DEVICES, may_accelerate
+from vsphere_ai.reading.host_calls import DEVICES, asked_by, may_accelerate
 from vsphere_ai.resources import kinds
 
 Uses = dict[str, tuple[GpuUse, ...]]
@@ -94,16 +94,20 @@ def _limited(session: Session, estate: Estate) -> tuple[Target, ...]:
 
 def _planned(session: Session, loaded: Playbook) -> tuple[Plan, Estate]:
     """Plan a playbook, having read the hosts its VMs can run on with every VM there."""
-    estate = read_for(session, loaded, lambda e: _depth(e, _concerned(e, session.desired(loaded, e))))
-    return plan_of(session, loaded, estate)
+
+    def choose(estate: Estate) -> Depth:
+        desired = session.desired(loaded, estate)
+        return _depth(estate, _concerned(estate, desired), *asked_by(desired, estate))
+
+    return plan_of(session, loaded, read_for(session, loaded, choose))
 
 
-def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
-    """Ask for hosts with every VM on them: what is not in the playbook takes room as well."""
+def _depth(estate: Estate, hosts: Iterable[Target], *asked: frozenset[str]) -> Depth:
+    """Ask for hosts with every VM on them: what is not in the playbook takes room as well. `asked`: see `asked_by`."""
     refs = frozenset(h.ref for h in hosts)
     vms = frozenset(v.ref for ref in refs for v in estate.vms_on(ref))
     connected = frozenset(r for r in refs if estate[r].get("runtime.connectionState") == "connected")
-    return Depth(refs, vms, connected, calls=frozenset())
+    return Depth(refs, vms, connected, *(asked or (frozenset(), frozenset())))
 
 
 def _answer(
@@ -135,8 +139,7 @@ def uses_now(estate: Estate) -> Uses:
 
 
 def _running(estate: Estate) -> frozenset[str]:
-    on = ("poweredOn", "suspended")
-    return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)
+    return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in ("poweredOn", "suspended"))
 
 
 def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Target, ...]:
@@ -147,8 +150,7 @@ def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Ta
 
 
 def _uses(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> Uses:
-    chosen = tuple(hosts)
-    slots = question_of(view, wanted, chosen).farm.hosts
+    slots = question_of(view, wanted, chosen := tuple(hosts)).farm.hosts
     return {h.name: tuple(_with_guests(slots.get(h.name, ()), view, h)) for h in chosen}
 
 
@@ -164,8 +166,7 @@ def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator
         running = []
         for one in slot.running:
             vm = refs.get(one.vm, one.vm)
-            same = (v for v in listed if (v.pci, v.vm_name, v.profile) == (slot.pci, vm, one.profile))
-            found = next(same, None)
+            found = next((v for v in listed if (v.pci, v.vm_name, v.profile) == (slot.pci, vm, one.profile)), None)
             if found is not None:
                 listed.remove(found)
             running.append(UsedVgpu(vm, one.profile, found))
@@ -175,8 +176,7 @@ def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator
 def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
     """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
     question = question_of(view, wanted, hosts)
-    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
-    homes = {ref: host.name for ref, host in own.items() if host is not None}
+    homes = {d.name: host.name for d in question.demands if (host := view.estate.host_of(d.name))}
     answer = solve(question.farm, question.of_hosts(homes).demands)
     at_home = isinstance(answer, Fit)
     if not at_home or spare_hosts:

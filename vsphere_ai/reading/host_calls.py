@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 
 from vsphere_ai.compat import gate
@@ -43,32 +43,42 @@ def calls_for(names: frozenset[str]) -> frozenset[str]:
         found |= left
         traits = [kinds()[name].traits for name in left]
         left = {near for own in traits for near in (*own.after, *own.affects)} - found
-    about = names.union(*(kinds()[name].traits.affects for name in names))
-    calls = {path for name in found for path in _calls_in(kinds()[name].traits.properties)}
-    asking = (kind for name in found if issubclass(kind := kinds()[name], AsksMore))
+    return _calls_of(found, names.union(*(kinds()[name].traits.affects for name in names)))
+
+
+@cache
+def _whatever_devices(names: frozenset[str]) -> bool:
+    """Return whether these kinds themselves need a call of any host; packages are about hosts with NVIDIA GPUs."""
+    return bool(_calls_of(names, names) - {SOFTWARE})
+
+
+def _calls_of(names: Set[str], about: frozenset[str]) -> frozenset[str]:
+    """Return the calls that kinds make, and those of the rules about others."""
+    calls = {path for name in names for path in _calls_in(kinds()[name].traits.properties)}
+    asking = (kind for name in names if issubclass(kind := kinds()[name], AsksMore))
     calls |= {QUERY + query.name for kind in asking for query in kind.queries}
     return frozenset(calls.union(*(_calls_in(r.properties) for r in gate.rules() if r.concerns(about))))
 
 
 def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the hosts (references) whose options, packages and module parameters decide, and which of these matter.
+    """Return the hosts (references) that are asked whatever devices they have, and the calls that matter on any host.
 
-    Those a play gives a kind that reads or checks them, and those a VM with such a kind can run on. Where VMs with
-    vGPUs move, packages matter: they say which driver a host has.
+    Asked are those a play gives a kind that reads or checks options or module parameters, and those a VM with such a
+    kind can run on. Where VMs with vGPUs move, packages matter: they say which driver a host has.
     """
     hosts, calls = set[str](), set[str]()
     for target, plan in wanted.items():
         names = frozenset(n for s in plan.states for n in (s.kind, *concerned(kinds()[s.kind], s)))
-        if own := calls_for(names):
+        calls |= calls_for(names)
+        if _whatever_devices(names):
             hosts |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
-            calls |= own
         calls |= {SOFTWARE} if plan.rolling.evacuate == "vmotion" else set()
     return frozenset(hosts), frozenset(calls)
 
 
 def may_accelerate(host: Facts) -> bool:
     """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has."""
-    return any(is_worth(host, call) for call in (SOFTWARE, ""))
+    return is_worth(host, OPTION)
 
 
 def is_worth(host: Facts, call: str) -> bool:
@@ -80,5 +90,5 @@ def is_worth(host: Facts, call: str) -> bool:
     devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
     if devices is None or (call.startswith((SOFTWARE, OPTION)) and found_gpus(devices)):
         return True
-    rdma = host.get("config.network.rdmaDevice") or any(str(n.get("driver", "")).startswith("nmlx") for n in nics)
+    rdma = host.get("config.network.rdmaDevice") or [n for n in nics if str(n.get("driver", "")).startswith("nmlx")]
     return call != SOFTWARE and bool(rdma)
