@@ -1,14 +1,12 @@
-"""Bulk reads: one view, leaf paths only, page by page."""
+"""Bulk reads: leaf paths only, page by page, of all objects at once."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.memory import collect_young, no_collection
-from vsphere_ai.connect.outage import Lost
 from vsphere_ai.connect.page import Content, Page
 from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref, type_named, version_id
 from vsphere_ai.connect.session import Session
@@ -19,12 +17,25 @@ from vsphere_ai.model.plain import PlainObject, inside
 PAGE = 500
 _BETWEEN = 16
 """Pages after which what they have left behind is collected."""
+_POOL = ("ResourcePool.resourcePool", "ResourcePool.vm")
+_BELOW = {
+    **{f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")},
+    "ComputeResource.host": (),
+    "ComputeResource.resourcePool": _POOL,
+    "ResourcePool.resourcePool": _POOL,
+    "ResourcePool.vm": (),
+}
+_WAYS = {"Folder.childEntity": ("Folder.childEntity", *_BELOW), **_BELOW}
+"""Type and property by which an inventory is gone through, and by which it goes on from what is there.
+
+VMs are looked for in folders and in resource pools: an account may have rights on one of the two only.
+"""
 Paths = Mapping[str, Sequence[str]]
 
 
 def read_all(session: Session, paths: Paths) -> dict[str, Facts]:
-    """Read the given paths of every object of the given types, through one container view."""
-    return _read(session, paths, lambda known: _of_view(session, known))
+    """Read the given paths of every object of the given types, from the root folder down."""
+    return _read(session, paths, lambda known: _of_inventory(session, known))
 
 
 def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[str, Facts]:
@@ -38,7 +49,7 @@ def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:
     return _Wanted(session, paths).wire
 
 
-def _applies(ref: str, paths: Paths) -> bool:
+def _applies(ref: str, paths: Collection[str]) -> bool:
     kind = type_named(ref.partition(":")[0])
     return any(issubclass(kind, type_named(name)) for name in paths)
 
@@ -122,26 +133,35 @@ def _read(
     return session.reading(once)
 
 
-def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
-    content = session.content
-    root = content.rootFolder
-    kinds = [type_named(name) for name in known]
-    view = session.invoke(content.viewManager, "CreateContainerView", root, kinds, True)
-    try:
-        follow = Collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
-        objects = [Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])]
-        if any(isinstance(root, kind) for kind in kinds):
-            # A view shows what is below its root, never the root itself.
-            objects.append(Collector.ObjectSpec(obj=root, skip=False))
-        try:
-            yield from _pages(session, objects, known)
-        except vmodl.fault.ManagedObjectNotFound as fault:
-            if fault.obj is None or to_ref(fault.obj) != to_ref(view):
-                raise
-            raise vim.fault.NotAuthenticated from fault  # views end with their session
-    finally:
-        with contextlib.suppress(Lost, vmodl.MethodFault):
-            session.invoke(view, "DestroyView")
+def _of_inventory(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
+    root, found = session.content.rootFolder, False
+    asked = any(isinstance(root, type_named(name)) for name in known)
+    # folders are always asked for: without the root folder, an ended session would look like a vCenter without VMs
+    own = known if asked else {**known, "Folder": {"name"}}
+    denied = vim.fault.NoPermission(object=root, privilegeId="System.View")
+    for content in _pages(session, [Collector.ObjectSpec(obj=root, skip=False, selectSet=_everything())], own):
+        found = True
+        if content.ref == to_ref(root) and any(path == "name" for path, _ in content.missing):
+            raise denied
+        if asked or _applies(content.ref, known):
+            yield content
+    if not found:
+        session.invoke(vim.ServiceInstance("ServiceInstance"), "CurrentTime")  # refused where the session has ended
+        raise denied
+
+
+def _everything() -> list[object]:
+    """Return how all objects of an inventory are found from its root folder, in one request and without a view."""
+    return [
+        Collector.TraversalSpec(
+            name=way,
+            type=type_named(way.partition(".")[0]),
+            path=way.partition(".")[2],
+            skip=False,
+            selectSet=[Collector.SelectionSpec(name=name) for name in on],
+        )
+        for way, on in _WAYS.items()
+    ]
 
 
 def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
