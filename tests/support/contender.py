@@ -54,7 +54,7 @@ def main(mode, every):
             try:
                 if word == "go":
                     lost = lambda why: say(lost=why)  # noqa: E731
-                    stack.enter_context(locks.hold(vcenter, name, mode=mode, every=every, lost=lost))
+                    stack.enter_context(locks.hold(vcenter, name, mode=mode, every=every, lost=lost)).respect()
                     say(won=True, seconds=time.monotonic() - started)
                 else:
                     stack.close()

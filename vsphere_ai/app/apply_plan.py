@@ -106,7 +106,7 @@ def apply_playbook(playbook: Playbook, request: ApplyRequest, emit: Emit = ignor
 def _apply(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
-    with held(session, request.title or f"apply {request.what}", request.lock, emit) as locks:
+    with held(session, request.title or f"apply {request.what}", request.lock, emit, reads=True) as locks:
         announce(session, emit)
         if saved:
             _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)

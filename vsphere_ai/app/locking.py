@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) -> Iterator[Hold]:
+def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *, reads: bool = False) -> Iterator[Hold]:
     """Hold the locks of the session's vCenter for a run (its record, or what a new one is about).
 
     `mode` None: as the inventory says, and the one in vCenter where addresses are given. `Locked` when another run has
-    one of them, or when the lock is lost.
+    one of them, or when the lock is lost. `reads`: the inventory is read next, which shows the one in vCenter.
     """
     locks: Hold | None = None
 
@@ -36,6 +36,8 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) ->
     emit(LockTaken(release))
     try:
         with hold(session.vcenter, run, mode=mode or session.lock_mode, lost=lost) as locks:
+            if not reads:
+                locks.respect()
             session.locks = locks
             yield locks
     finally:

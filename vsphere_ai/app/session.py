@@ -281,6 +281,7 @@ class Session:
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.progress,
+            seen=self.locks.respect if self.locks else None,
             remembered=self.remembered,
         )
 

@@ -1,15 +1,16 @@
 """Watcher of tasks: one property collector of a session, and one request that waits, follow all that are under way.
 
-Tasks, and the VMs they work on, are the objects of one list view, so that following one more takes a request at most,
-and several that begin together take one together.
+The first tasks, and the VMs they work on, are named in a filter. Later ones are the objects of one list view, so that
+following one more takes a request at most, and several that begin together take one together.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 
 from vsphere_ai.connect.outage import Lost, Trial
@@ -67,6 +68,7 @@ class TaskWatcher:
         self._collector: ManagedObject | None = None
         self._view: ManagedObject | None = None
         self._version = ""
+        self._first: set[str] = set()
         self._listed: set[str] = set()
         self._asking: set[str] = set()
         self._trial: Trial | None = None
@@ -105,37 +107,37 @@ class TaskWatcher:
         return dict(found[vm].properties) if vm in found else {}
 
     def _list(self) -> None:
-        """Bring the list view up to date. Threads that come while another one is at it go together in the next request.
+        """Bring what is followed up to date. Threads that come while one is at it go together in the next request.
 
-        Without a view there is nothing to do: the watcher's thread is about to make one.
+        Without a collector there is nothing to do: the watcher's thread is about to make one.
         """
         with self._listing:
             with self._lock:
-                view = self._view
-                wanted = {ref for w in self._watches for ref in (w.task, w.subject) if ref}
+                collector = self._collector
+                wanted = {ref for w in self._watches for ref in (w.task, w.subject) if ref} - self._first
                 added, removed = sorted(wanted - self._listed), sorted(self._listed - wanted)
-            if view is None or not added:
+            if collector is None or not added:
                 return
             try:
-                unresolved = self._session.reading(lambda: self._modify(view, added, removed))
+                unknown = self._session.reading(lambda: self._known(added, partial(self._modify, collector, removed)))
             except VimFault as error:
                 if error.fault != _NOT_FOUND:
                     raise
-                self._forget(view)  # views end with their session; the watcher's thread notices that as well
+                self._forget(collector)  # views end with their session; the watcher's thread notices that as well
                 return
             with self._lock:
-                if self._view is view:
+                if self._collector is collector:
                     self._listed = self._listed - {*removed} | {*added}
                     self._asking.difference_update(removed)
-                for ref in unresolved:
+                for ref in unknown:
                     self._report(ref, Gone())
 
-    def _modify(self, view: ManagedObject, add: Iterable[str], remove: Iterable[str]) -> list[str]:
-        """Change the list; return the objects that vCenter does not know."""
-        there, gone, unknown = list(add), [to_object(ref) for ref in remove], list[str]()
+    def _known(self, refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject]]) -> list[str]:
+        """Ask with objects; return those that vCenter does not know, without which it is asked again."""
+        there, unknown = list(refs), list[str]()
         while True:
             try:
-                answer = self._session.invoke(view, "ModifyListView", [to_object(ref) for ref in there], gone)
+                answer = ask([to_object(ref) for ref in there])
             except vmodl.fault.ManagedObjectNotFound as fault:
                 ref = to_ref(fault.obj) if fault.obj is not None else ""
                 if ref not in there:
@@ -143,7 +145,23 @@ class TaskWatcher:
                 there.remove(ref)
                 unknown.append(ref)
             else:
-                return [*unknown, *map(to_ref, answer or ())]
+                return [*unknown, *map(to_ref, answer)]
+
+    def _modify(
+        self, collector: ManagedObject, removed: Iterable[str], added: list[ManagedObject]
+    ) -> Iterable[ManagedObject]:
+        """Change the list, or begin it; return the objects that vCenter says it does not know."""
+        if self._view is not None:
+            gone = [to_object(ref) for ref in removed]
+            answer: Iterable[ManagedObject] | None = self._session.invoke(self._view, "ModifyListView", added, gone)
+            return answer or ()
+        view = self._session.invoke(self._session.content.viewManager, "CreateListView", added)
+        follow = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
+        self._filter(collector, [Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])])
+        with self._lock:
+            if self._collector is collector:
+                self._view = view
+        return ()
 
     def _report(self, ref: str, news: News) -> None:
         """Pass on news of a task, or of a VM; that a VM is gone does not end the task."""
@@ -175,7 +193,7 @@ class TaskWatcher:
             options = Collector.WaitOptions(maxWaitSeconds=self._seconds())
             update = self._session.invoke(collector, "WaitForUpdatesEx", self._version, options)
         except Lost as lost:
-            self._forget(self._view)
+            self._forget(self._collector)
             self._trial = self._trial or Trial(self._session.outage, self._session.limits)
             if not self._trial.again(lost):
                 self._give_up(f"can no longer be followed: {lost.refusal(self._session.endpoint)}", lost)
@@ -225,39 +243,52 @@ class TaskWatcher:
                     self._thread = None
 
     def _subscribe(self) -> ManagedObject:
-        """Make a collector and its list view, and list all tasks."""
+        """Make a collector, and follow all tasks there are now.
+
+        One of its own: requests of one collector may wait for each other, and all readings go to the session's.
+        """
         self._version = ""
-        collector, view = self._session.reading(self._made)
         with self._lock:
-            self._collector, self._view = collector, view
-        self._list()
+            first = {ref for w in self._watches for ref in (w.task, w.subject) if ref}
+        collector, unknown = self._session.reading(lambda: self._made(sorted(first)))
+        with self._lock:
+            self._collector, self._view, self._first = collector, None, first
+            for ref in unknown:
+                self._report(ref, Gone())
+        self._list()  # those that came meanwhile
         return collector
 
-    def _made(self) -> tuple[ManagedObject, ManagedObject]:
-        content, invoke = self._session.content, self._session.invoke
-        collector: ManagedObject = invoke(content.propertyCollector, "CreatePropertyCollector")
-        view: ManagedObject = invoke(content.viewManager, "CreateListView")
-        follow = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
+    def _made(self, first: Iterable[str]) -> tuple[ManagedObject, list[str]]:
+        collector: ManagedObject = self._session.invoke(
+            self._session.content.propertyCollector, "CreatePropertyCollector"
+        )
+
+        def begin(objects: Iterable[ManagedObject]) -> Iterable[ManagedObject]:
+            self._filter(collector, [Collector.ObjectSpec(obj=each, skip=False) for each in objects])
+            return ()
+
+        return collector, self._known(first, begin)
+
+    def _filter(self, collector: ManagedObject, objects: Iterable[object]) -> None:
         spec = Collector.FilterSpec(
-            objectSet=[Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])],
+            objectSet=objects,
             propSet=[
                 Collector.PropertySpec(type=vim.Task, all=False, pathSet=_TASK),
                 Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=_VM),
             ],
         )
-        invoke(collector, "CreateFilter", spec, False)
-        return collector, view
+        self._session.invoke(collector, "CreateFilter", spec, False)
 
-    def _forget(self, view: ManagedObject | None) -> None:
+    def _forget(self, collector: ManagedObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""
         with self._lock:
-            if self._view is view:
+            if self._collector is collector:
                 self._collector = self._view = None
-                self._listed, self._asking = set(), set()
+                self._first, self._listed, self._asking = set(), set(), set()
 
     def _start_over(self, error: Exception) -> None:
         """Pause before a new collector is made; give up where none has held for too long."""
-        self._forget(self._view)
+        self._forget(self._collector)
         now = time.monotonic()
         self._broken_since = self._broken_since or now
         if now - self._broken_since > self._session.outage.budget:
@@ -268,7 +299,7 @@ class TaskWatcher:
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Follow none of the present tasks any longer."""
-        self._forget(self._view)
+        self._forget(self._collector)
         self._trial, self._broken_since, self._pause = None, 0.0, _SHORTEST_PAUSE
         with self._lock:
             given_up, self._watches = self._watches, []

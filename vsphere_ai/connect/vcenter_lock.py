@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -139,6 +139,12 @@ def find(vcenter: VCenter) -> Found | None:
         if found is not None and found.ref != ref:
             end = time.monotonic() + MAKING
     return found
+
+
+def is_among(objects: Mapping[str, Facts]) -> bool:
+    """Return whether there is a lock among objects of which name and parent were read, all folders included."""
+    named = {(facts.get("name"), facts.get("parent")) for ref, facts in objects.items() if ref.startswith("Folder:")}
+    return any((NAME, ref) in named for ref, facts in objects.items() if facts.get("name") == HOME)
 
 
 def acquire(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import VsphereAiError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 TIMEOUT = 60
+FIRST_LOOK = 0.1
+"""Seconds after which it is first looked whether a check has ended; then after twice as long, and so on."""
 RULE = "vcenter.check"
 CONFIG, POWER_ON = "CheckVmConfig_Task", "CheckPowerOn_Task"
 CLONE = "CheckClone_Task"
@@ -137,7 +140,7 @@ def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) ->
 def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereAiError]:
     """Follow tasks to their ends; those without one within `TIMEOUT` are left out."""
     ended: dict[str, Facts | VsphereAiError] = {}
-    for _ in polling(TIMEOUT, fastest=0.1, slowest=2.0):
+    for _ in islice(polling(TIMEOUT, fastest=FIRST_LOOK, slowest=2.0, late=1.0), 1, None):  # none ends at once
         waiting = [t for t in tasks if t not in ended]
         if not waiting:
             break

@@ -100,6 +100,8 @@ class Request:
     parallel: int = 8
     deadline_s: float = 60.0
     progress: Callable[[str], None] | None = None
+    seen: Callable[[Mapping[str, Facts]], None] | None = None
+    """Gets the light reading before anything else is read or done."""
     outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More paths that are read of every object of a type."""
     remembered: ProbeMemory = field(default_factory=ProbeMemory)
@@ -115,6 +117,8 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     report = request.progress or (lambda _line: None)
     report(f"{vcenter.name}: reading the inventory")
     objects = vcenter.read(_everywhere(request))
+    if request.seen:
+        request.seen(objects)
     stops = request.start_ssh and shells is not None
     if stops:
         objects |= _stop_left(vcenter, objects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import Found, Holder, VCenterLock
+    from vsphere_ai.model.facts import Facts
     from vsphere_ai.runs.lock_renewal import LockRenewal
 
 Mode = Literal["none", "local", "vcenter"]
@@ -73,9 +74,20 @@ class Hold:
     left: str = ""
     """Why the lock in vCenter could not be removed at the end."""
     renewal: LockRenewal | None = None
+    unseen: VCenter | None = None
+    """Where it has yet to be looked whether another run has the lock in vCenter."""
+
+    def respect(self, objects: Mapping[str, Facts] | None = None) -> None:
+        """`Locked` where another run has the lock in vCenter; looked at once, in what was read, if all folders were."""
+        from vsphere_ai.connect import vcenter_lock
+
+        vcenter, self.unseen = self.unseen, None
+        if vcenter is not None and (objects is None or vcenter_lock.is_among(objects)):
+            _respect(vcenter, set())
 
     def serve(self, record: journal.Journal) -> None:
         """Note which run the locks are for, and add the one in vCenter to the pending actions of its journal."""
+        self.respect()
         before, self.record = self.record, record
         record.update(lock=self.mode)
         if self.note is not None:
@@ -116,9 +128,9 @@ def hold(
 ) -> Iterator[Hold]:
     """Hold the locks of a vCenter; `Locked` at once, naming the holder, when another run has one of them.
 
-    Also ``local`` respects a lock in vCenter, but makes none. `run` is the journal of a run that goes on, or what a new
-    one is about. `lost` is called, from a thread, when the lock in vCenter is no longer ours; leaving then raises
-    `Locked`. `every`: seconds between renewals.
+    ``local`` makes none in vCenter, and leaves it to `Hold.respect` to look for one. `run` is the journal of a run that
+    goes on, or what a new one is about. `lost` is called, from a thread, when the lock in vCenter is no longer ours;
+    leaving then raises `Locked`. `every`: seconds between renewals.
     """
     with ExitStack() as stack:
         held = Hold(mode)
@@ -129,6 +141,8 @@ def hold(
             dead = {*note.advisory, *(d.target.ref for d in (record.pending() if record else ()) if d.kind == "lock")}
             if mode == "vcenter":
                 held = stack.enter_context(_in_vcenter(vcenter, note, dead, every, lost))
+            elif not dead:
+                held = Hold(mode, note, unseen=vcenter)
             else:
                 _respect(vcenter, dead)
                 _bury(note, dead)
