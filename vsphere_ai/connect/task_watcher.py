@@ -27,6 +27,8 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _NOT_FOUND = "ManagedObjectNotFound"
 ENDED = ("success", "error")
 _TASK, _VM = ["info.progress", "info.state"], ["runtime.question"]
+_Objects = list[ManagedObject]
+_Ask = Callable[[_Objects], _Objects | None]
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class TaskWatcher:
                 for ref in unknown:
                     self._report(ref, Gone())
 
-    def _known(self, refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject]]) -> list[str]:
+    def _known(self, refs: Iterable[str], ask: _Ask) -> list[str]:
         """Ask with objects; return those that vCenter does not know, without which it is asked again."""
         there, unknown = list(refs), list[str]()
         while True:
@@ -145,23 +147,18 @@ class TaskWatcher:
                 there.remove(ref)
                 unknown.append(ref)
             else:
-                return [*unknown, *map(to_ref, answer)]
+                return [*unknown, *map(to_ref, answer or ())]
 
-    def _modify(
-        self, collector: ManagedObject, removed: Iterable[str], added: list[ManagedObject]
-    ) -> Iterable[ManagedObject]:
+    def _modify(self, collector: ManagedObject, removed: Iterable[str], added: _Objects) -> _Objects | None:
         """Change the list, or begin it; return the objects that vCenter says it does not know."""
         if self._view is not None:
-            gone = [to_object(ref) for ref in removed]
-            answer: Iterable[ManagedObject] | None = self._session.invoke(self._view, "ModifyListView", added, gone)
-            return answer or ()
+            answer: _Objects = self._session.invoke(self._view, "ModifyListView", added, list(map(to_object, removed)))
+            return answer
         view = self._session.invoke(self._session.content.viewManager, "CreateListView", added)
-        follow = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
-        self._filter(collector, [Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])])
+        self._filter(collector, [view])
         with self._lock:
-            if self._collector is collector:
-                self._view = view
-        return ()
+            self._view = view if self._collector is collector else self._view
+        return None
 
     def _report(self, ref: str, news: News) -> None:
         """Pass on news of a task, or of a VM; that a VM is gone does not end the task."""
@@ -243,10 +240,7 @@ class TaskWatcher:
                     self._thread = None
 
     def _subscribe(self) -> ManagedObject:
-        """Make a collector, and follow all tasks there are now.
-
-        One of its own: requests of one collector may wait for each other, and all readings go to the session's.
-        """
+        """Make a collector, as readings go to the session's and might have to wait, and follow the tasks of now."""
         self._version = ""
         with self._lock:
             first = {ref for w in self._watches for ref in (w.task, w.subject) if ref}
@@ -259,25 +253,21 @@ class TaskWatcher:
         return collector
 
     def _made(self, first: Iterable[str]) -> tuple[ManagedObject, list[str]]:
-        collector: ManagedObject = self._session.invoke(
-            self._session.content.propertyCollector, "CreatePropertyCollector"
-        )
+        collector = self._session.invoke(self._session.content.propertyCollector, "CreatePropertyCollector")
+        return collector, self._known(first, partial(self._filter, collector))
 
-        def begin(objects: Iterable[ManagedObject]) -> Iterable[ManagedObject]:
-            self._filter(collector, [Collector.ObjectSpec(obj=each, skip=False) for each in objects])
-            return ()
-
-        return collector, self._known(first, begin)
-
-    def _filter(self, collector: ManagedObject, objects: Iterable[object]) -> None:
+    def _filter(self, collector: ManagedObject, objects: _Objects) -> None:
+        """Follow tasks and VMs, or a view of such."""
+        seen = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
         spec = Collector.FilterSpec(
-            objectSet=objects,
+            objectSet=[Collector.ObjectSpec(obj=each, skip=False, selectSet=[seen]) for each in objects],
             propSet=[
                 Collector.PropertySpec(type=vim.Task, all=False, pathSet=_TASK),
                 Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=_VM),
             ],
         )
-        self._session.invoke(collector, "CreateFilter", spec, False)
+        if objects:
+            self._session.invoke(collector, "CreateFilter", spec, False)
 
     def _forget(self, collector: ManagedObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""
