@@ -192,7 +192,7 @@ def test_a_task_vcenter_has_forgotten_is_unknown(fake, vcenter):
     fake.script["RetrievePropertiesEx"] = lambda _: GONE.format("ManagedObjectNotFound").replace(
         "/></detail>", '><obj type="Task">task-7</obj></ManagedObjectNotFoundFault></detail>'
     )
-    with pytest.raises(OutcomeUnknown, match="has failed, but why cannot be read"):
+    with pytest.raises(OutcomeUnknown, match="failed without saying why"):
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from vsphere_ai.connect.outage import Lost
-from vsphere_ai.connect.plain import to_object, to_ref, type_named
-from vsphere_ai.connect.reading import PAGE, Paths, known_paths
+from vsphere_ai.connect.plain import to_ref, type_named
+from vsphere_ai.connect.reading import PAGE, Paths, known_paths, without_gone
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, vim, vmodl
 from vsphere_ai.errors import VsphereAiError
@@ -44,17 +44,8 @@ class Cursor:
 
     def follow(self, refs: Sequence[str], paths: Paths) -> None:
         """Follow these paths of the named objects; those that are gone are left out."""
-        left = dict.fromkeys(refs)
         with self._ending():
-            while left:
-                try:
-                    self._follow("CreateListView", ([to_object(ref) for ref in left],), paths)
-                    return
-                except vmodl.fault.ManagedObjectNotFound as fault:
-                    gone = to_ref(fault.obj) if fault.obj is not None else ""
-                    if gone not in left:
-                        raise
-                    del left[gone]
+            without_gone(refs, lambda there: self._follow("CreateListView", (there,), paths))
 
     def _follow(self, method: str, args: Sequence[object], paths: Paths, more: Sequence[object] = ()) -> None:
         """Follow what is in a view, which loses what is destroyed, and `more` objects."""

@@ -108,7 +108,8 @@ class GuestSsh(SshClient):
                 f"timeout -k {_ENDS_AFTER} {limit} {command}", timeout, most=most, stdin=stdin, seen=seen
             )
         except Unended as error:
-            said = f"{self.vm}: `{_short(command)}`: {error.why}"
+            shown = safe(command if len(command) <= 120 else f"{command[:117]}...")
+            said = f"{self.vm}: `{shown}`: {error.why}"
             if error.broke:
                 raise Broken(said, "Look whether the guest is well, then try again.") from error
             raise GuestTimedOut(f"{said} ({timeout:g} s)", "Look at the guest: its driver may hang.") from error
@@ -156,7 +157,3 @@ def on_each(shells: Iterable[GuestSsh], work: Callable[[GuestSsh], T]) -> dict[s
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _short(command: str) -> str:
-    return safe(command if len(command) <= 120 else f"{command[:117]}...")

@@ -38,7 +38,9 @@ class LiveReads:
         """Forget what is not as it was read, and return of which objects that is; None: of all."""
         changed = self._cursor.changed()
         if changed is None:
-            self._begin_anew()
+            self._all_followed.clear()
+            self._followed.clear()
+            self.forget()
             return None
         for key, listed in self._lists.items():
             listed.update(dict.fromkeys(ref for ref in changed if ref in listed or _is_of(ref, key)))
@@ -52,11 +54,6 @@ class LiveReads:
         """Forget everything that was read, and go on to follow it."""
         for kept in (self._lists, self._named, self._answers, self._owners):
             kept.clear()
-
-    def _begin_anew(self) -> None:
-        self._all_followed.clear()
-        self._followed.clear()
-        self.forget()
 
     def all(self, paths: Paths) -> dict[str, Facts]:
         """Return paths of every object of some types, as `reading.read_all`."""

@@ -30,10 +30,11 @@ class Known:
         if not is_planned_ref(ref):
             return ref
         if ref not in self._real:
-            found = self._find(ref.partition(":")[2])
+            session, index, uuid = self._session, plain.to_object("SearchIndex:SearchIndex"), ref.partition(":")[2]
+            found = session.reading(lambda: session.invoke(index, "FindByUuid", None, uuid, True, True))
             if found is None:
                 return ref
-            self._real[ref] = found
+            self._real[ref] = plain.to_ref(found)
         return self._real[ref]
 
     def read(self, refs: Sequence[str], read: Callable[[Sequence[str]], dict[str, Facts]]) -> dict[str, Facts]:
@@ -45,8 +46,3 @@ class Known:
             self._real.pop(real[ref], None)
         named = ((real.get(ref, ref), facts) for ref, facts in found.items())
         return {ref: facts if ref == facts.ref else replace(facts, ref=ref) for ref, facts in named}
-
-    def _find(self, uuid: str) -> str | None:
-        session, index = self._session, plain.to_object("SearchIndex:SearchIndex")
-        found = session.reading(lambda: session.invoke(index, "FindByUuid", None, uuid, True, True))
-        return plain.to_ref(found) if found is not None else None

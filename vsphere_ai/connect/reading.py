@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.memory import collect_young, no_collection
 from vsphere_ai.connect.page import Content, Page
 from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref, type_named, version_id
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.vmomi import Collector, vim, vmodl
+from vsphere_ai.connect.vmomi import Collector, ManagedObject, vim, vmodl
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.plain import PlainObject, inside
+from vsphere_ai.model.plain import inside
 
 PAGE = 500
 _BETWEEN = 16
 """Pages after which what they have left behind is collected."""
 _POOL = ("ResourcePool.resourcePool", "ResourcePool.vm")
-_BELOW = {
-    **{f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")},
-    "ComputeResource.host": (),
-    "ComputeResource.resourcePool": _POOL,
-    "ResourcePool.resourcePool": _POOL,
-    "ResourcePool.vm": (),
+_BELOW: dict[str, tuple[str, ...]] = {
+    f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")
 }
+_BELOW |= {"ComputeResource.host": (), "ComputeResource.resourcePool": _POOL, _POOL[0]: _POOL, _POOL[1]: ()}
 _WAYS = {"Folder.childEntity": ("Folder.childEntity", *_BELOW), **_BELOW}
 """Type and property by which an inventory is gone through, and by which it goes on from what is there.
 
@@ -42,6 +39,22 @@ def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[st
     """Read the given paths of the named objects only; an object that is gone is left out."""
     wanted = dict.fromkeys(r for r in refs if _applies(r, paths))
     return _read(session, paths, lambda known: _of_refs(session, wanted, known)) if wanted else {}
+
+
+def without_gone(
+    refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject] | None]
+) -> list[str]:
+    """Ask with objects, again without those that vCenter does not know; return these, and those that are answered."""
+    there, gone = dict.fromkeys(refs), list[str]()
+    while there:
+        try:
+            return [*gone, *map(to_ref, ask([to_object(ref) for ref in there]) or ())]
+        except vmodl.fault.ManagedObjectNotFound as fault:
+            gone.append(to_ref(fault.obj) if fault.obj is not None else "")
+            if gone[-1] not in there:
+                raise
+            del there[gone[-1]]
+    return gone
 
 
 def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:
@@ -87,7 +100,7 @@ class _Wanted:
     def facts(self, content: Content) -> Facts:
         """Return one object's facts: leaves picked, and what was read only for them left out."""
         properties = content.values
-        unreadable = {path: _reason(fault) for path, fault in content.missing}
+        unreadable = {p: _UNKNOWN if f["_typeName"] == "InvalidProperty" else text_of(f) for p, f in content.missing}
         unreadable.update(content.untyped)
         name = self._fitting(content.ref[: content.ref.index(":")])
         unreadable.update(self.absent[name])
@@ -139,7 +152,7 @@ def _of_inventory(session: Session, known: Mapping[str, set[str]]) -> Iterator[C
     # folders are always asked for: without the root folder, an ended session would look like a vCenter without VMs
     own = known if asked else {**known, "Folder": {"name"}}
     denied = vim.fault.NoPermission(object=root, privilegeId="System.View")
-    for content in _pages(session, [Collector.ObjectSpec(obj=root, skip=False, selectSet=_everything())], own):
+    for content in _pages(session, [Collector.ObjectSpec(obj=root, skip=False, selectSet=[*_everything()])], own):
         found = True
         if content.ref == to_ref(root) and any(path == "name" for path, _ in content.missing):
             raise denied
@@ -150,18 +163,12 @@ def _of_inventory(session: Session, known: Mapping[str, set[str]]) -> Iterator[C
         raise denied
 
 
-def _everything() -> list[object]:
-    """Return how all objects of an inventory are found from its root folder, in one request and without a view."""
-    return [
-        Collector.TraversalSpec(
-            name=way,
-            type=type_named(way.partition(".")[0]),
-            path=way.partition(".")[2],
-            skip=False,
-            selectSet=[Collector.SelectionSpec(name=name) for name in on],
-        )
-        for way, on in _WAYS.items()
-    ]
+def _everything() -> Iterator[object]:
+    """Yield how all objects of an inventory are found from its root folder, in one request and without a view."""
+    for way, on in _WAYS.items():
+        kind, _, path = way.partition(".")
+        further = [Collector.SelectionSpec(name=name) for name in on]
+        yield Collector.TraversalSpec(name=way, type=type_named(kind), path=path, skip=False, selectSet=further)
 
 
 def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
@@ -201,7 +208,3 @@ def _following(session: Session, token: str) -> Page | None:
         return session.page("ContinueRetrievePropertiesEx", token)
     except vmodl.fault.InvalidArgument as fault:
         raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
-
-
-def _reason(fault: PlainObject) -> str:
-    return _UNKNOWN if fault["_typeName"] == "InvalidProperty" else text_of(fault)

@@ -118,14 +118,11 @@ class SshClient:
         at = self.endpoint
         return credential_id(at.username, at.password, str(at.key_file or ""), at.passphrase)
 
-    def _login(self, transport: paramiko.Transport) -> None:
-        log_in(transport, self.endpoint, self.limits)
-
     def _logged_in(self, keys: HostKeys) -> paramiko.Transport:
         transport, greeting = self._handshake(keys)
         try:
             keys.check(self.endpoint.host, self.endpoint.address, self.endpoint.port, transport.get_remote_server_key())
-            self._gate.login(self._credential(), lambda: self._login(transport))
+            self._gate.login(self._credential(), lambda: log_in(transport, self.endpoint, self.limits))
         except BaseException:
             transport.close()
             raise
@@ -241,10 +238,7 @@ class SshClient:
             transport.get_remote_server_key()
         except Exception as error:
             transport.close()
-            said, remedy = (
-                f"{at.host}: no SSH handshake: {say(error)}",
-                at.advice.starting,
-            )
+            said, remedy = (f"{at.host}: no SSH handshake: {say(error)}", at.advice.starting)
             if self.limits.banner <= time.monotonic() - begun < self.limits.banner + STOPPED:
                 raise Unreachable(said, remedy) from error
             if greeting.flooded:

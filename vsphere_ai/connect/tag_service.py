@@ -14,7 +14,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Self
@@ -132,7 +132,7 @@ class _Service:
         for at in range(0, len(tags), AT_ONCE):
             answer = self.ask(ATTACHED, {"tag_ids": tags[at : at + AT_ONCE]})
             try:
-                found |= {of["tag_id"]: frozenset(_references(of["object_ids"])) for of in answer}  # type: ignore[attr-defined]
+                found |= {of["tag_id"]: frozenset(f"{o['type']}:{o['id']}" for o in of["object_ids"]) for of in answer}  # type: ignore[attr-defined]
             except (KeyError, TypeError, AttributeError):
                 raise self.unparsed(f"{ATTACHED} is not answered with objects") from None
         return found
@@ -230,7 +230,3 @@ class _Service:
 
     def unparsed(self, why: str) -> Unparsed:
         return Unparsed(f"{self.endpoint}: the tag service cannot be read: {why}", _REMEDY, rule="tags.malformed")
-
-
-def _references(objects: Iterable[dict[str, str]]) -> Iterator[str]:
-    return (f"{each['type']}:{each['id']}" for each in objects)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from queue import Empty
 
 from vsphere_ai.connect.faults import error_of
-from vsphere_ai.connect.plain import to_object
+from vsphere_ai.connect.reading import read_objects
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.task_watcher import ENDED, Broken, Gone, TaskWatcher, Watch
-from vsphere_ai.connect.vmomi import Collector, vim
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
 from vsphere_ai.model.plain import Plain, PlainObject, inside
 
@@ -77,18 +76,12 @@ class TaskMonitor:
             )
 
     def _fault(self) -> PlainObject:
-        spec = Collector.FilterSpec(
-            objectSet=[Collector.ObjectSpec(obj=to_object(self.task), skip=False)],
-            propSet=[Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.error"])],
-        )
         try:
-            page = self._session.reading(
-                lambda: self._session.page("RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
-            )
+            found = read_objects(self._session, [self.task], {"Task": ("info.error",)})
         except (Unreachable, Denied, VimFault) as error:
             raise self._unknown(f"has failed, but why cannot be read: {error.message}") from error
-        for fault in (value for content in (page.objects if page else ()) for value in content.values.values()):
-            if isinstance(fault, Mapping):
+        for facts in found.values():
+            if isinstance(fault := facts.get("info.error"), Mapping):
                 return fault
         raise self._unknown("failed without saying why")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 
 from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain, to_ref
-from vsphere_ai.connect.reading import read_objects
+from vsphere_ai.connect.reading import read_objects, without_gone
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, Update, vim, vmodl
 from vsphere_ai.errors import VimFault, VsphereAiError
@@ -28,7 +28,6 @@ _NOT_FOUND = "ManagedObjectNotFound"
 ENDED = ("success", "error")
 _TASK, _VM = ["info.progress", "info.state"], ["runtime.question"]
 _Objects = list[ManagedObject]
-_Ask = Callable[[_Objects], _Objects | None]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class TaskWatcher:
             if collector is None or not added:
                 return
             try:
-                unknown = self._session.reading(lambda: self._known(added, partial(self._modify, collector, removed)))
+                unknown = self._session.reading(lambda: without_gone(added, partial(self._modify, collector, removed)))
             except VimFault as error:
                 if error.fault != _NOT_FOUND:
                     raise
@@ -133,21 +132,6 @@ class TaskWatcher:
                     self._asking.difference_update(removed)
                 for ref in unknown:
                     self._report(ref, Gone())
-
-    def _known(self, refs: Iterable[str], ask: _Ask) -> list[str]:
-        """Ask with objects; return those that vCenter does not know, without which it is asked again."""
-        there, unknown = list(refs), list[str]()
-        while True:
-            try:
-                answer = ask([to_object(ref) for ref in there])
-            except vmodl.fault.ManagedObjectNotFound as fault:
-                ref = to_ref(fault.obj) if fault.obj is not None else ""
-                if ref not in there:
-                    raise
-                there.remove(ref)
-                unknown.append(ref)
-            else:
-                return [*unknown, *map(to_ref, answer or ())]
 
     def _modify(self, collector: ManagedObject, removed: Iterable[str], added: _Objects) -> _Objects | None:
         """Change the list, or begin it; return the objects that vCenter says it does not know."""
@@ -254,7 +238,7 @@ class TaskWatcher:
 
     def _made(self, first: Iterable[str]) -> tuple[ManagedObject, list[str]]:
         collector = self._session.invoke(self._session.content.propertyCollector, "CreatePropertyCollector")
-        return collector, self._known(first, partial(self._filter, collector))
+        return collector, without_gone(first, partial(self._filter, collector))
 
     def _filter(self, collector: ManagedObject, objects: _Objects) -> None:
         """Follow tasks and VMs, or a view of such."""
@@ -266,8 +250,7 @@ class TaskWatcher:
                 Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=_VM),
             ],
         )
-        if objects:
-            self._session.invoke(collector, "CreateFilter", spec, False)
+        self._session.invoke(collector, "CreateFilter", spec, False)
 
     def _forget(self, collector: ManagedObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""

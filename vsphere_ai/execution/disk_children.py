@@ -31,7 +31,8 @@ def children_of(vcenter: VCenter, vms: Sequence[str]) -> dict[str, tuple[str, ..
     for facts in vcenter.read_objects(others, {"VirtualMachine": ("name", _DEVICES)}).values() if others else ():
         heads, below = set(_files(facts, below=False)), set(_files(facts, below=True))
         for ref, mine in files.items():
-            if not heads & mine and below & _with_parents(own[ref], mine):
+            parents = {name for name in (*mine, *_files(own[ref], below=True)) if name and _is_own(name, mine)}
+            if not heads & mine and below & parents:
                 found.setdefault(ref, {})[facts.name] = None
     return {ref: tuple(sorted(names)) for ref, names in found.items()}
 
@@ -63,10 +64,6 @@ def _files(facts: Facts, *, below: bool) -> Iterator[str]:
             yield str(backing.get("fileName") or "")
         while below and (backing := backing.get("parent") or {}):
             yield str(backing.get("fileName") or "")
-
-
-def _with_parents(facts: Facts, files: set[str]) -> set[str]:
-    return {name for name in (*files, *_files(facts, below=True)) if name and _is_own(name, files)}
 
 
 def _is_own(name: str, files: set[str]) -> bool:

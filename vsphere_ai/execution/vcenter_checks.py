@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 TIMEOUT = 60
-FIRST_LOOK = 0.1
-"""Seconds after which it is first looked whether a check has ended; then after twice as long, and so on."""
 RULE = "vcenter.check"
 CONFIG, POWER_ON = "CheckVmConfig_Task", "CheckPowerOn_Task"
 CLONE = "CheckClone_Task"
@@ -140,7 +138,7 @@ def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) ->
 def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereAiError]:
     """Follow tasks to their ends; those without one within `TIMEOUT` are left out."""
     ended: dict[str, Facts | VsphereAiError] = {}
-    for _ in islice(polling(TIMEOUT, fastest=FIRST_LOOK, slowest=2.0, late=1.0), 1, None):  # none ends at once
+    for _ in islice(polling(TIMEOUT, fastest=0.1, slowest=2.0, late=1.0), 1, None):  # none ends at once
         waiting = [t for t in tasks if t not in ended]
         if not waiting:
             break
@@ -163,12 +161,9 @@ def _answer(question: _Question, said: Facts | VsphereAiError | None) -> Answer:
         return question.answered(note=f"could not be asked: {_text(said.get('info.error') or 'it failed')}")
     results = said.get("info.result") or ()
     found = (e for r in results for e in r.get("error", ()))
-    faults = (_text(e) for e in found if not (question.off_by_then and _type(e) == OFF_BY_THEN))
+    known = {OFF_BY_THEN} if question.off_by_then else set()
+    faults = (_text(e) for e in found if not (isinstance(e, dict) and e.get("_typeName") in known))
     return question.answered(faults=tuple(faults), warnings=[_text(w) for r in results for w in r.get("warning", ())])
-
-
-def _type(fault: object) -> str:
-    return str(fault.get("_typeName")) if isinstance(fault, dict) else ""
 
 
 def _text(fault: object) -> str:
