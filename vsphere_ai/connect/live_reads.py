@@ -38,8 +38,7 @@ class LiveReads:
         """Forget what is not as it was read, and return of which objects that is; None: of all."""
         changed = self._cursor.changed()
         if changed is None:
-            self._all_followed.clear()
-            self._followed.clear()
+            self._all_followed, self._followed = set(), {}
             self.forget()
             return None
         for key, listed in self._lists.items():

@@ -18,10 +18,9 @@ PAGE = 500
 _BETWEEN = 16
 """Pages after which what they have left behind is collected."""
 _POOL = ("ResourcePool.resourcePool", "ResourcePool.vm")
-_BELOW: dict[str, tuple[str, ...]] = {
-    f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")
-}
-_BELOW |= {"ComputeResource.host": (), "ComputeResource.resourcePool": _POOL, _POOL[0]: _POOL, _POOL[1]: ()}
+_BELOW: dict[str, tuple[str, ...]] = {"ComputeResource.host": (), "ComputeResource.resourcePool": _POOL}
+_BELOW |= {_POOL[0]: _POOL, _POOL[1]: ()}
+_BELOW |= {f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")}
 _WAYS = {"Folder.childEntity": ("Folder.childEntity", *_BELOW), **_BELOW}
 """Type and property by which an inventory is gone through, and by which it goes on from what is there.
 

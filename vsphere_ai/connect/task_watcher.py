@@ -86,7 +86,8 @@ class TaskWatcher:
             asks = watch.subject in self._asking
         try:
             if asks:  # it did when an earlier task was followed, and may have been answered since
-                watch.news.put(self._question(watch.subject))
+                found = read_objects(self._session, [watch.subject], {"VirtualMachine": _VM})
+                watch.news.put(dict(found[watch.subject].properties) if found else {})
             self._list()
         except BaseException:
             self.leave(watch)
@@ -102,10 +103,6 @@ class TaskWatcher:
         with self._lock:
             if watch in self._watches:
                 self._watches.remove(watch)
-
-    def _question(self, vm: str) -> dict[str, Plain]:
-        found = read_objects(self._session, [vm], {"VirtualMachine": _VM})
-        return dict(found[vm].properties) if vm in found else {}
 
     def _list(self) -> None:
         """Bring what is followed up to date. Threads that come while one is at it go together in the next request.
@@ -243,14 +240,10 @@ class TaskWatcher:
     def _filter(self, collector: ManagedObject, objects: _Objects) -> None:
         """Follow tasks and VMs, or a view of such."""
         seen = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
-        spec = Collector.FilterSpec(
-            objectSet=[Collector.ObjectSpec(obj=each, skip=False, selectSet=[seen]) for each in objects],
-            propSet=[
-                Collector.PropertySpec(type=vim.Task, all=False, pathSet=_TASK),
-                Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=_VM),
-            ],
-        )
-        self._session.invoke(collector, "CreateFilter", spec, False)
+        start = [Collector.ObjectSpec(obj=each, skip=False, selectSet=[seen]) for each in objects]
+        kinds = {vim.Task: _TASK, vim.VirtualMachine: _VM}.items()
+        paths = [Collector.PropertySpec(type=kind, all=False, pathSet=own) for kind, own in kinds]
+        self._session.invoke(collector, "CreateFilter", Collector.FilterSpec(objectSet=start, propSet=paths), False)
 
     def _forget(self, collector: ManagedObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""

@@ -143,8 +143,8 @@ def find(vcenter: VCenter) -> Found | None:
 
 def is_among(objects: Mapping[str, Facts]) -> bool:
     """Return whether there is a lock among objects of which name and parent were read, all folders included."""
-    named = {(facts.get("name"), facts.get("parent")) for ref, facts in objects.items() if ref.startswith("Folder:")}
-    return any((NAME, ref) in named for ref, facts in objects.items() if facts.get("name") == HOME)
+    named = {(f.get("name"), f.get("parent")): f.ref for f in objects.values() if f.ref.startswith("Folder:")}
+    return any(name == HOME and (NAME, ref) in named for (name, _), ref in named.items())
 
 
 def acquire(

@@ -148,11 +148,11 @@ def types_of(version: str) -> WireTypes:
 
 def _converter(kind: VimType) -> Callable[[str], Plain]:
     if kind is bool:
-        return _boolean
+        return lambda text: _BOOLEANS[text.lower()]
     if kind is type:
-        return _type_name
+        return lambda text: str(VmomiSupport.GetWsdlName(VmomiSupport.GetWsdlType(NAMESPACE, text)))
     if kind is VmomiSupport.ManagedMethod:
-        return _method_name
+        return lambda text: str(VmomiSupport.GetWsdlMethod(NAMESPACE, text).info.wsdlName)
     if issubclass(kind, datetime):
         return _time
     if issubclass(kind, bytes):
@@ -166,18 +166,6 @@ def _converter(kind: VimType) -> Callable[[str], Plain]:
 
 
 _BOOLEANS = {"0": False, "false": False, "1": True, "true": True}
-
-
-def _boolean(text: str) -> bool:
-    return _BOOLEANS[text.lower()]
-
-
-def _type_name(text: str) -> str:
-    return str(VmomiSupport.GetWsdlName(VmomiSupport.GetWsdlType(NAMESPACE, text)))
-
-
-def _method_name(text: str) -> str:
-    return str(VmomiSupport.GetWsdlMethod(NAMESPACE, text).info.wsdlName)
 
 
 @lru_cache(maxsize=1024)

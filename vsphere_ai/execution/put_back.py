@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
@@ -41,7 +41,8 @@ class PutBack:
             self._tried(step.target, partial(self._switch_off, step))
         for step in backs:
             self._tried(step.target, partial(self._bring_back, step))
-        for vm in [*self._powered_off({p.target.ref for p in moved})] if moved else ():
+        off = [p.target for p in self._record.pending() if p.kind == "off"] if moved else []
+        for vm in [vm for vm in off if vm.ref in {p.target.ref for p in moved}]:
             self._tried(vm, partial(self._do, PowerOn(target=vm, summary="power on")))
 
     def _switch_off(self, back: MoveBack) -> None:
@@ -53,9 +54,6 @@ class PutBack:
             self._record.resolve(*closed_by(back))
         else:
             self._do(back)
-
-    def _powered_off(self, refs: set[str]) -> Iterator[Target]:
-        return (p.target for p in self._record.pending() if p.kind == "off" and p.target.ref in refs)
 
     def _do(self, step: Step, opens: tuple[Pending, ...] = ()) -> None:
         name = f"back-{next(self._numbers)}"

@@ -50,7 +50,7 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
             logins.append(Login(need.host, why))
         elif failure is not None and not problems:
             found.append(_problem(need.host, failure))
-        elif not problems and not _is_proved(host):
+        elif not (problems or any(isinstance(answer, Output) for answer in host.probes.values())):  # not proved yet
             todo.append(need.host)
     found += _refused(todo, estate, access)
     stopped = stays_stopped(plan, estate) if never else ()
@@ -90,11 +90,6 @@ def _key_problems(host: Target, settings: SshSettings) -> Iterator[Problem]:
         at = address if port == 22 else f"[{address}]:{port}"
         message = f"its SSH host key is not known: {settings.known_hosts} has none for {at}"
         yield Problem(host, "ssh.host-key", message, f"vsphere-ai trust host {shell_word(host.name)}")
-
-
-def _is_proved(host: Facts) -> bool:
-    """Return whether a command was answered by this host while it was read."""
-    return any(isinstance(answer, Output) for answer in host.probes.values())
 
 
 def _failure(host: Facts) -> ProbeFailure | None:

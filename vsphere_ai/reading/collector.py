@@ -100,8 +100,7 @@ class Request:
     parallel: int = 8
     deadline_s: float = 60.0
     progress: Callable[[str], None] | None = None
-    seen: Callable[[Mapping[str, Facts]], None] | None = None
-    """Gets the light reading before anything else is read or done."""
+    seen: Callable[[Mapping[str, Facts]], None] | None = None  # gets the light reading, before anything else is done
     outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More paths that are read of every object of a type."""
     remembered: ProbeMemory = field(default_factory=ProbeMemory)
@@ -130,7 +129,9 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     objects |= _as_stopped(Estate(vcenter.about, objects), ssh_markers.held(vcenter.about.instance))
     report(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
     estate = _with_answers(vcenter, shells, request, objects, depth)
-    return estate if stops else _without_own_ssh(estate)
+    # SSH that a killed command had started will be stopped, and a plan made now is still true then
+    own = () if stops else ssh_markers.left(estate.about.instance)
+    return estate.with_objects(_as_stopped(estate, own).values()) if own else estate
 
 
 def _chosen(vcenter: VCenter, objects: dict[str, Facts], request: Request) -> tuple[Depth, Estate]:
@@ -187,7 +188,8 @@ def _with_answers(
     asked = [(h, p, query) for h in hosts for p, query in calls if h.ref in depth.asked or request.worth(h, p)]
     objects |= _ask(vcenter, asked, request.parallel)
     objects |= _alarms(vcenter, hosts)
-    objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
+    recent = _recent(objects[ref] for ref in sorted(depth.vms) if ref in objects)
+    objects |= vcenter.read_objects(recent, {"Task": ("info.descriptionId", "info.state")}) if recent else {}
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
     return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
 
@@ -233,12 +235,6 @@ def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Fact
     return found
 
 
-def _without_own_ssh(estate: Estate) -> Estate:
-    """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
-    found = _as_stopped(estate, ssh_markers.left(estate.about.instance))
-    return estate.with_objects(found.values())
-
-
 def _as_stopped(estate: Estate, refs: Iterable[str]) -> dict[str, Facts]:
     """Return the facts of those of these hosts on which SSH runs, as if it were stopped."""
     hosts = [estate[ref] for ref in refs if ref in estate.objects]
@@ -279,13 +275,8 @@ def _red(hosts: Iterable[Facts]) -> list[str]:
 
 
 def _recent(vms: Iterable[Facts]) -> list[str]:
+    """Return the tasks that are at work on these VMs, or were lately."""
     return sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
-
-
-def _tasks(vcenter: VCenter, vms: Iterable[Facts]) -> dict[str, Facts]:
-    """Read what is at work on these VMs, or was lately."""
-    refs = _recent(vms)
-    return vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
 
 
 def _closely(request: Request) -> dict[str, tuple[str, ...]]:

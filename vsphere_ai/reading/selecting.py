@@ -80,14 +80,10 @@ def _gpus(vcenter: VCenter, objects: Mapping[str, Facts], kinds: Collection[str]
     hosts = {r: models.of_host(f.get("hardware.pciDevice", ())) for r, f in read.items() if r.startswith("HostSystem:")}
     found: dict[str, object] = {"gpu:host": hosts, "boards": models.all_names()}
     if "vm" in kinds:
+        on = {ref: str(objects[ref].get("runtime.host")) for ref in read if ref in objects}
         found["gpu:vm"] = {
-            ref: models.of_vm(facts.get("config.hardware.device", ())) or hosts.get(_host(objects, ref), ())
+            ref: models.of_vm(facts.get("config.hardware.device", ())) or hosts.get(on.get(ref, ""), ())
             for ref, facts in read.items()
             if ref not in hosts
         }
     return found
-
-
-def _host(objects: Mapping[str, Facts], vm: str) -> str:
-    facts = objects.get(vm)
-    return str(facts.get("runtime.host")) if facts else ""

@@ -74,16 +74,13 @@ class Hold:
     left: str = ""
     """Why the lock in vCenter could not be removed at the end."""
     renewal: LockRenewal | None = None
-    unseen: VCenter | None = None
-    """Where it has yet to be looked whether another run has the lock in vCenter."""
+    unseen: VCenter | None = None  # it has yet to be looked whether another run has the lock there
 
     def respect(self, objects: Mapping[str, Facts] | None = None) -> None:
         """`Locked` where another run has the lock in vCenter; looked at once, in what was read, if all folders were."""
-        from vsphere_ai.connect import vcenter_lock
-
         vcenter, self.unseen = self.unseen, None
-        if vcenter is not None and (objects is None or vcenter_lock.is_among(objects)):
-            _respect(vcenter, set())
+        if vcenter is not None:
+            _respect(vcenter, set(), objects)
 
     def serve(self, record: journal.Journal) -> None:
         """Note which run the locks are for, and add the one in vCenter to the pending actions of its journal."""
@@ -141,12 +138,11 @@ def hold(
             dead = {*note.advisory, *(d.target.ref for d in (record.pending() if record else ()) if d.kind == "lock")}
             if mode == "vcenter":
                 held = stack.enter_context(_in_vcenter(vcenter, note, dead, every, lost))
-            elif not dead:
-                held = Hold(mode, note, unseen=vcenter)
             else:
-                _respect(vcenter, dead)
-                _bury(note, dead)
-                held = Hold(mode, note)
+                held = Hold(mode, note, unseen=None if dead else vcenter)
+                if dead:
+                    _respect(vcenter, dead)
+                    _bury(note, dead)
         if record is not None:
             held.serve(record)
         yield held
@@ -277,10 +273,10 @@ def _release(held: Hold, lock: VCenterLock, note: Note) -> None:
         return  # the run has reported its journal already
 
 
-def _respect(vcenter: VCenter, dead: set[str]) -> None:
+def _respect(vcenter: VCenter, dead: set[str], objects: Mapping[str, Facts] | None = None) -> None:
     from vsphere_ai.connect import vcenter_lock
 
-    found = vcenter_lock.find(vcenter)
+    found = vcenter_lock.find(vcenter) if objects is None or vcenter_lock.is_among(objects) else None
     if found is None:
         return
     if found.ref in dead:
