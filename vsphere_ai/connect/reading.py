@@ -22,8 +22,8 @@ _BELOW: dict[str, tuple[str, ...]] = {"ComputeResource.host": (), "ComputeResour
 _BELOW |= {_POOL[0]: _POOL, _POOL[1]: ()}
 _BELOW |= {f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")}
 _WAYS = {"Folder.childEntity": ("Folder.childEntity", *_BELOW), **_BELOW}
-"""Properties by which an inventory is gone through, each with the next ones. VMs are looked for in folders and in resource
-pools: an account may have rights on one of the two only.
+"""Properties by which an inventory is gone through, each with the next ones. VMs are looked for in folders and in
+resource pools: an account may have rights on one of the two only.
 """
 Paths = Mapping[str, Sequence[str]]
 
