@@ -118,11 +118,14 @@ class SshClient:
         at = self.endpoint
         return credential_id(at.username, at.password, str(at.key_file or ""), at.passphrase)
 
+    def _login(self, transport: paramiko.Transport) -> None:
+        log_in(transport, self.endpoint, self.limits)
+
     def _logged_in(self, keys: HostKeys) -> paramiko.Transport:
         transport, greeting = self._handshake(keys)
         try:
             keys.check(self.endpoint.host, self.endpoint.address, self.endpoint.port, transport.get_remote_server_key())
-            self._gate.login(self._credential(), lambda: log_in(transport, self.endpoint, self.limits))
+            self._gate.login(self._credential(), lambda: self._login(transport))
         except BaseException:
             transport.close()
             raise
