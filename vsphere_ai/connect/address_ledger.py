@@ -76,8 +76,7 @@ def write_text(lock: VCenterLock, before: StoredText, text: str) -> StoredText:
         raise _changed()
     if before.head and text == before.text:
         return before
-    found = _FORM.fullmatch(seen.head)
-    serial, bank = (int(found[1]) + 1, "b" if found[2] == "a" else "a") if found else (1, "a")
+    serial, bank = _next(seen.head)
     packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     count = _write_parts(vcenter, seen, bank, packed)
     _require(lock)
@@ -115,6 +114,12 @@ def _stored(seen: _Seen) -> StoredText:
     if not unpacker.eof:
         raise _damaged("it is longer than any that this program writes")
     return StoredText(text, seen.head)
+
+
+def _next(head: str) -> tuple[int, str]:
+    """Return the serial number of the next text, and the bank that does not count now."""
+    found = _FORM.fullmatch(head)
+    return (int(found[1]) + 1, "b" if found[2] == "a" else "a") if found else (1, "a")
 
 
 def _write_parts(vcenter: VCenter, seen: _Seen, bank: str, packed: str) -> int:

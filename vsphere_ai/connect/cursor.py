@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from vsphere_ai.connect.outage import Lost
-from vsphere_ai.connect.plain import to_ref, type_named
-from vsphere_ai.connect.reading import PAGE, Paths, known_paths, without_gone
+from vsphere_ai.connect.plain import to_object, to_ref, type_named
+from vsphere_ai.connect.reading import PAGE, Paths, known_paths
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, vim, vmodl
 from vsphere_ai.errors import VsphereAiError
@@ -128,3 +128,19 @@ class Cursor:
                     own = to_ref(found.filter) == begun
                     news = (each for each in found.objectSet or () if not (own and each.kind == "enter"))
                     self._seen.update(to_ref(each.obj) for each in news)
+
+
+def without_gone(
+    refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject] | None]
+) -> list[str]:
+    """Ask with objects, again without those that vCenter does not know; return these, and those that are answered."""
+    there, gone = dict.fromkeys(refs), list[str]()
+    while there:
+        try:
+            return [*gone, *map(to_ref, ask([to_object(ref) for ref in there]) or ())]
+        except vmodl.fault.ManagedObjectNotFound as fault:
+            gone.append(to_ref(fault.obj) if fault.obj is not None else "")
+            if gone[-1] not in there:
+                raise
+            del there[gone[-1]]
+    return gone

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.memory import collect_young, no_collection
 from vsphere_ai.connect.page import Content, Page
 from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref, type_named, version_id
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.vmomi import Collector, ManagedObject, vim, vmodl
+from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import inside
 
@@ -37,22 +37,6 @@ def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[st
     """Read the given paths of the named objects only; an object that is gone is left out."""
     wanted = dict.fromkeys(r for r in refs if _applies(r, paths))
     return _read(session, paths, lambda known: _of_refs(session, wanted, known)) if wanted else {}
-
-
-def without_gone(
-    refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject] | None]
-) -> list[str]:
-    """Ask with objects, again without those that vCenter does not know; return these, and those that are answered."""
-    there, gone = dict.fromkeys(refs), list[str]()
-    while there:
-        try:
-            return [*gone, *map(to_ref, ask([to_object(ref) for ref in there]) or ())]
-        except vmodl.fault.ManagedObjectNotFound as fault:
-            gone.append(to_ref(fault.obj) if fault.obj is not None else "")
-            if gone[-1] not in there:
-                raise
-            del there[gone[-1]]
-    return gone
 
 
 def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:

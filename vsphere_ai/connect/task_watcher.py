@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 
+from vsphere_ai.connect.cursor import without_gone
 from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain, to_ref
-from vsphere_ai.connect.reading import read_objects, without_gone
+from vsphere_ai.connect.reading import read_objects
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, Update, vim, vmodl
 from vsphere_ai.errors import VimFault, VsphereAiError
