@@ -1,7 +1,7 @@
 """Watcher of tasks: one property collector of a session, and one request that waits, follow all that are under way.
 
-The first tasks, and the VMs they work on, are named in a filter. Later ones are the objects of one list view, so that
-following one more takes a request at most, and several that begin together take one together.
+Tasks, and the VMs they work on, are the objects of one list view, so that following one more takes a request at most,
+and several that begin together take one together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _NOT_FOUND = "ManagedObjectNotFound"
 ENDED = ("success", "error")
 _TASK, _VM = ["info.progress", "info.state"], ["runtime.question"]
-_Objects = list[ManagedObject]
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,6 @@ class TaskWatcher:
         self._collector: ManagedObject | None = None
         self._view: ManagedObject | None = None
         self._version = ""
-        self._first: set[str] = set()
         self._listed: set[str] = set()
         self._asking: set[str] = set()
         self._trial: Trial | None = None
@@ -106,41 +104,32 @@ class TaskWatcher:
                 self._watches.remove(watch)
 
     def _list(self) -> None:
-        """Bring what is followed up to date. Threads that come while one is at it go together in the next request.
+        """Bring the list view up to date. Threads that come while another one is at it go together in the next request.
 
-        Without a collector there is nothing to do: the watcher's thread is about to make one.
+        Without a view there is nothing to do: the watcher's thread is about to make one.
         """
         with self._listing:
             with self._lock:
-                collector = self._collector
-                wanted = {ref for w in self._watches for ref in (w.task, w.subject) if ref} - self._first
+                view = self._view
+                wanted = {ref for w in self._watches for ref in (w.task, w.subject) if ref}
                 added, removed = sorted(wanted - self._listed), sorted(self._listed - wanted)
-            if collector is None or not added:
+            if view is None or not added:
                 return
             try:
-                unknown = self._session.reading(lambda: without_gone(added, partial(self._modify, collector, removed)))
+                modify = partial(self._session.invoke, view, "ModifyListView")
+                gone = [to_object(ref) for ref in removed]
+                unknown = self._session.reading(lambda: without_gone(added, lambda there: modify(there, gone)))
             except VimFault as error:
                 if error.fault != _NOT_FOUND:
                     raise
-                self._forget(collector)  # views end with their session; the watcher's thread notices that as well
+                self._forget(view)  # views end with their session; the watcher's thread notices that as well
                 return
             with self._lock:
-                if self._collector is collector:
+                if self._view is view:
                     self._listed = self._listed - {*removed} | {*added}
                     self._asking.difference_update(removed)
                 for ref in unknown:
                     self._report(ref, Gone())
-
-    def _modify(self, collector: ManagedObject, removed: Iterable[str], added: _Objects) -> _Objects | None:
-        """Change the list, or begin it; return the objects that vCenter says it does not know."""
-        if self._view is not None:
-            answer: _Objects = self._session.invoke(self._view, "ModifyListView", added, list(map(to_object, removed)))
-            return answer
-        view = self._session.invoke(self._session.content.viewManager, "CreateListView", added)
-        self._filter(collector, [view])
-        with self._lock:
-            self._view = view if self._collector is collector else self._view
-        return None
 
     def _report(self, ref: str, news: News) -> None:
         """Pass on news of a task, or of a VM; that a VM is gone does not end the task."""
@@ -172,7 +161,7 @@ class TaskWatcher:
             options = Collector.WaitOptions(maxWaitSeconds=self._seconds())
             update = self._session.invoke(collector, "WaitForUpdatesEx", self._version, options)
         except Lost as lost:
-            self._forget(self._collector)
+            self._forget(self._view)
             self._trial = self._trial or Trial(self._session.outage, self._session.limits)
             if not self._trial.again(lost):
                 self._give_up(f"can no longer be followed: {lost.refusal(self._session.endpoint)}", lost)
@@ -222,40 +211,45 @@ class TaskWatcher:
                     self._thread = None
 
     def _subscribe(self) -> ManagedObject:
-        """Make a collector, as readings go to the session's and might have to wait, and follow the tasks of now."""
+        """Make a collector, as readings go to the session's and might have to wait, and a list view of the tasks of now."""
         self._version = ""
         with self._lock:
             first = {ref for w in self._watches for ref in (w.task, w.subject) if ref}
-        collector, unknown = self._session.reading(lambda: self._made(sorted(first)))
+        collector, view, unknown = self._session.reading(lambda: self._made(sorted(first)))
         with self._lock:
-            self._collector, self._view, self._first = collector, None, first
+            self._collector, self._view, self._listed = collector, view, first
             for ref in unknown:
                 self._report(ref, Gone())
         self._list()  # those that came meanwhile
         return collector
 
-    def _made(self, first: Iterable[str]) -> tuple[ManagedObject, list[str]]:
-        collector = self._session.invoke(self._session.content.propertyCollector, "CreatePropertyCollector")
-        return collector, without_gone(first, partial(self._filter, collector))
+    def _made(self, first: Iterable[str]) -> tuple[ManagedObject, ManagedObject, list[str]]:
+        content, invoke = self._session.content, self._session.invoke
+        collector: ManagedObject = invoke(content.propertyCollector, "CreatePropertyCollector")
+        views, listed = list[ManagedObject](), partial(invoke, content.viewManager, "CreateListView")
+        unknown = without_gone(first, lambda there: views.append(listed(there)))
+        view = views[0] if views else listed()
+        follow = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
+        spec = Collector.FilterSpec(
+            objectSet=[Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])],
+            propSet=[
+                Collector.PropertySpec(type=vim.Task, all=False, pathSet=_TASK),
+                Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=_VM),
+            ],
+        )
+        invoke(collector, "CreateFilter", spec, False)
+        return collector, view, unknown
 
-    def _filter(self, collector: ManagedObject, objects: _Objects) -> None:
-        """Follow tasks and VMs, or a view of such."""
-        seen = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
-        start = [Collector.ObjectSpec(obj=each, skip=False, selectSet=[seen]) for each in objects]
-        kinds = {vim.Task: _TASK, vim.VirtualMachine: _VM}.items()
-        paths = [Collector.PropertySpec(type=kind, all=False, pathSet=own) for kind, own in kinds]
-        self._session.invoke(collector, "CreateFilter", Collector.FilterSpec(objectSet=start, propSet=paths), False)
-
-    def _forget(self, collector: ManagedObject | None) -> None:
+    def _forget(self, view: ManagedObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""
         with self._lock:
-            if self._collector is collector:
+            if self._view is view:
                 self._collector = self._view = None
-                self._first, self._listed, self._asking = set(), set(), set()
+                self._listed, self._asking = set(), set()
 
     def _start_over(self, error: Exception) -> None:
         """Pause before a new collector is made; give up where none has held for too long."""
-        self._forget(self._collector)
+        self._forget(self._view)
         now = time.monotonic()
         self._broken_since = self._broken_since or now
         if now - self._broken_since > self._session.outage.budget:
@@ -266,7 +260,7 @@ class TaskWatcher:
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Follow none of the present tasks any longer."""
-        self._forget(self._collector)
+        self._forget(self._view)
         self._trial, self._broken_since, self._pause = None, 0.0, _SHORTEST_PAUSE
         with self._lock:
             given_up, self._watches = self._watches, []
