@@ -211,7 +211,7 @@ class TaskWatcher:
                     self._thread = None
 
     def _subscribe(self) -> ManagedObject:
-        """Make a collector, as readings go to the session's and might have to wait, and a list view of the tasks of now."""
+        """Make a collector (readings go to the session's, and might have to wait) and a list view of present tasks."""
         self._version = ""
         with self._lock:
             first = {ref for w in self._watches for ref in (w.task, w.subject) if ref}

@@ -39,7 +39,7 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     """
     hosts = around(plan, estate)
     unread = _unread(estate, hosts, "config.graphicsInfo")
-    running = [v.ref for h in hosts for v in estate.vms_on(h) if estate[v.ref].get("runtime.powerState") == "poweredOn"]
+    running = [v.ref for h in hosts for v in estate.vms_on(h) if estate.is_on(v.ref)]
     vms = _unread(estate, running, "config.hardware.device")
     if unread or vms:
         found = collect_one(vcenter, None, request, Depth(frozenset(unread), frozenset(vms)), shared=False)

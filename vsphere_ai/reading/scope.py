@@ -45,7 +45,7 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
     beside |= movers  # what runs there takes GPUs that others would move to
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
-    vms |= {v.ref for h in beside for v in estate.vms_on(h) if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+    vms |= {v.ref for h in beside for v in estate.vms_on(h) if estate.is_on(v.ref)}
     vms |= requirements.related(wanted, estate)
     deep, (asked, calls) = frozenset(hosts | around), asked_by(wanted, estate)
     return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked, calls)
