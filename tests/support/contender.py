@@ -60,6 +60,7 @@ def main(mode, every):
                     stack.close()
                     say(released=True, seconds=time.monotonic() - started)
             except Locked as error:
+                stack.close()
                 say(won=False, locked=error.message, code=error.exit_code, seconds=time.monotonic() - started)
 
 
