@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from typing import Protocol
 
 from vsphere_ai.capacity.host import Host, Places
 from vsphere_ai.capacity.verdict import VmDemand
 from vsphere_ai.gpu.slot import State
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse
 
-_Wanted = tuple[tuple[str, ...], frozenset[str]]
+Wanted = tuple[tuple[str, ...], frozenset[str]]
+
+
+class Names(Protocol):
+    """Names of hosts, in order."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: int, /) -> str: ...
 
 
 class FirstFit:
@@ -19,7 +28,7 @@ class FirstFit:
 
     def __init__(self, hosts: Mapping[str, Host]) -> None:
         self.hosts = hosts
-        self._open: dict[_Wanted, tuple[str, ...]] = {}
+        self._open: dict[Wanted, Names] = {}
 
     def place(self, vms: Iterable[VmDemand], lost: Collection[str] = ()) -> dict[str, tuple[str, Places]] | None:
         """Return where VMs power on, in that order, on any of their hosts but `lost` ones; None proves nothing.
@@ -28,7 +37,7 @@ class FirstFit:
         larger profiles before smaller ones, each VM on the first host that is left for its class.
         """
         states: dict[str, tuple[State, ...]] = {}
-        next_host: dict[_Wanted, int] = defaultdict(int)
+        next_host: dict[Wanted, int] = defaultdict(int)
         placed: dict[str, tuple[str, Places]] = {}
         for vm in sorted(vms, key=self._rank):
             wanted = tuple(sorted(vm.profiles)), vm.hosts
@@ -52,12 +61,15 @@ class FirstFit:
         wanted = tuple(sorted(vm.profiles)), vm.hosts
         return -len(vm.profiles), len(self._reach(wanted)), *size(wanted[0]), vm.name
 
-    def _reach(self, wanted: _Wanted) -> tuple[str, ...]:
+    def _reach(self, wanted: Wanted) -> Names:
         """Return the hosts on which such a VM could power on now."""
         if wanted not in self._open:
-            hosts = ((n, self.hosts[n]) for n in sorted(wanted[1] & self.hosts.keys()) if wanted[0])
-            self._open[wanted] = tuple(n for n, host in hosts if host.power_on(wanted[0], host.states) is not None)
+            self._open[wanted] = self._with_room(wanted)
         return self._open[wanted]
+
+    def _with_room(self, wanted: Wanted) -> Names:
+        hosts = ((n, self.hosts[n]) for n in sorted(wanted[1] & self.hosts.keys()) if wanted[0])
+        return [n for n, host in hosts if host.power_on(wanted[0], host.states) is not None]
 
 
 @lru_cache(maxsize=4096)

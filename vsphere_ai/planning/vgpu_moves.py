@@ -7,12 +7,14 @@ driver of the same branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from vsphere_ai.capacity.alike_hosts import AlikeHosts
+from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.solve import solve
-from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, occupied
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, concluded, occupied
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, stun_times, why_not_carried
@@ -121,42 +123,85 @@ class _Sequence:
         self._branches = {h: branch(self._facts(h)) for h in roll.members}
         found = ((h, found_gpus(self._facts(h).get("hardware.pciDevice", ()))) for h in roll.members)
         self._devices = {h: {g.pci: g.device_id for g in gpus} for h, gpus in found}
+        vgpus = (f for v in here if has_vgpus(f := self._estate[v.ref]))
+        self._networks = frozenset(n for facts in vgpus for n in facts.get("network", ()))
+        self._open, self._groups = AlikeHosts(), dict[Hashable, str]()
         for host in roll.members:  # VMs that are off, and are to find their GPUs when they power on
             off = [v for v in self._estate.vms_on(host.ref) if v.ref not in on]
             self._reserve(host, [v for v in off if v.ref in outlook.will_run])
+            self._offer(host)
 
     def run(self, moves: Moves) -> None:
         """Go through the windows in their order; what cannot be placed is a problem, and ends it."""
-        for host in self._roll.hosts:
+        hosts, at_a_time = self._roll.hosts, self._roll.at_a_time
+        for other in hosts[:at_a_time]:
+            self._open.take_out(other.name)
+        for at, host in enumerate(hosts):  # those around it may be out of service at the same time
+            for other in hosts[at + at_a_time - 1 : at + at_a_time]:
+                self._open.take_out(other.name)
+            for other in hosts[at - at_a_time : at - at_a_time + 1] if at >= at_a_time else ():
+                self._offer(other)
             leaving = sorted(self._on[host])
             if leaving and not self._leave(host, leaving, moves):
                 return
             self._end(host)
 
+    def _offer(self, host: Target) -> None:
+        """Let VMs go to a host, in a group of hosts that `_why_not` and `_why_not_for` judge alike."""
+        facts, slots, done = self._facts(host), self._slots[host.name], host in self._done
+        leaves = host in self._places and not done
+        alike = (
+            (is_down(self._estate, host), leaves and rolling_of(self._desired, host).evacuate, done),
+            (_unread(slots), self._cycles[host], host in self._places, self._branches[host]),
+            self._networks.intersection(facts.get("network", ())),
+            tuple((c["vgpu"], c.get("migrateSupported")) for c in facts.get("config.sharedGpuCapabilities") or ()),
+            frozenset((self._devices[host].get(s.pci), s.kind) for s in slots),
+        )
+        group = self._groups.setdefault(alike, str(len(self._groups)))
+        self._open.put(host.name, group, Host(slots, self._policies.get(host.name, "performance")))
+
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
-        reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
-        demands = []
-        for vm in leaving:
-            fit = [d.name for d, why in reasons.items() if not (why or self._why_not_for(vm, host, d))]
-            demands.append(VmDemand(vm.ref, self._profiles(vm), frozenset(fit)))
-        names = sorted({n for d in demands for n in d.hosts})
-        slots = tuple(s for n in names for s in self._slots[n])
-        answer = solve(GpuHosts(slots, self._policies), demands)
-        if not isinstance(answer, Fit) or answer.reordered:
-            moves.problems += self._refusals(host, leaving, reasons, demands, answer)
-            moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
-            return False
-        vms = {v.ref: v for v in leaving}
-        made = []
+        answer = self._first_fit(host, leaving)
+        if answer is None:
+            reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
+            demands = self._demands(host, leaving, {d.name: d for d, why in reasons.items() if not why})
+            names = sorted({n for d in demands for n in d.hosts})
+            found = solve(GpuHosts(tuple(s for n in names for s in self._slots[n]), self._policies), demands)
+            if not isinstance(found, Fit) or found.reordered:
+                moves.problems += self._refusals(host, leaving, reasons, demands, found)
+                moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
+                return False
+            answer = found
+        vms, made = {v.ref: v for v in leaving}, []
         for ref, (name, places) in answer.assignment.items():
             times = stun(self._times, self._profiles(vms[ref]))
             made.append(Migration(vms[ref], host, self._members[name], times, tuple(p.gpu for p in places)))
         moves.by_host[host] = tuple(made)
         self._on[host].clear()
+        targets = dict.fromkeys(m.target for m in made)
+        self._occupy(answer, [t.name for t in targets])
         for migration in made:
             self._on[migration.target].add(migration.vm)
-        self._occupy(answer, names)
+        for target in targets:
+            self._offer(target)
         return True
+
+    def _demands(self, host: Target, leaving: Iterable[Target], others: Mapping[str, Target]) -> list[VmDemand]:
+        """Return what VMs need, with the names of those to which they may go."""
+        fit = {vm: frozenset(n for n, d in others.items() if not self._why_not_for(vm, host, d)) for vm in leaving}
+        return [VmDemand(vm.ref, self._profiles(vm), names) for vm, names in fit.items()]
+
+    def _first_fit(self, host: Target, leaving: list[Target]) -> Fit | None:
+        """Return what `solve` would, where it tries no more than one host after another; None where it tries more."""
+        found = ((group, self._members[name]) for group, name in self._open.groups())
+        demands = self._demands(host, leaving, {g: d for g, d in found if not self._why_not(host, d)})
+        placed = self._open.place(demands)
+        if placed is None:
+            return None
+        names = frozenset(name for name, _ in placed.values())
+        gpus = GpuHosts(tuple(s for n in sorted(names) for s in self._slots[n]), self._policies)
+        answer = concluded(gpus, [replace(d, hosts=names) for d in demands], placed)
+        return answer if isinstance(answer, Fit) and not answer.reordered else None
 
     def _end(self, host: Target) -> None:
         """Give a host whose window is over its GPUs as the plan leaves them, with the VMs that came back on it."""
