@@ -316,22 +316,25 @@ def _type(step: Step) -> dict[str, str]:
             return {"do": type(step).__name__.lower()}
 
 
+_SCALAR = frozenset({type(None), str, int, float, bool})
+
+
 def plain(value: Any) -> Any:
     """Turn dataclasses, models, tuples and mappings into JSON values."""
-    if value is None or isinstance(value, (str, int, float)):
-        return value
     kind = type(value)
+    if kind in _SCALAR or isinstance(value, (str, int, float)):
+        return value
     if kind is Target:
         return {"kind": value.kind, "name": value.name, "ref": value.ref}
     if isinstance(value, BaseModel):
         return {k: plain(getattr(value, k)) for k in kind.model_fields}
     if hasattr(value, "__dataclass_fields__"):
         each = ((name, if_set, getattr(value, name)) for name, if_set in _written(kind))  # type: ignore[arg-type]
-        return {name: plain(v) for name, if_set, v in each if v or not if_set}
+        return {name: v if type(v) in _SCALAR else plain(v) for name, if_set, v in each if v or not if_set}
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): v if type(v) in _SCALAR else plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return [plain(v) for v in value]
+        return [v if type(v) in _SCALAR else plain(v) for v in value]
     return value
 
 
