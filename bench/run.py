@@ -28,6 +28,7 @@ SUBJECTS = {
     "requests": "request_counts",
     "commands": "commands",
     "growth": "growth",
+    "planning": "planning",
     "capacity": "capacity",
     "sets": "vm_sets",
     "ipam": "ipam",

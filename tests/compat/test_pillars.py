@@ -264,6 +264,7 @@ CHANGES = [
     ("security.shell-off", {ESX: services(service(running=True, key="TSM"))}, "warn"),
     ("security.lockdown", {ESX: {"config.lockdownMode": "lockdownDisabled"}}, "warn"),
     ("security.syslog", {ESX: {"option:Syslog.global.logHost": ""}}, "fail"),
+    ("security.syslog", {ESX: {"option:Syslog.global.logHost": None}}, "unknown"),
     ("security.time", {ESX: {"config.dateTimeInfo.ntpConfig": {"server": ()}}}, "fail"),
     ("security.time", {ESX: services(service(key="ntpd"))}, "fail"),
     ("security.port-group-policy", group(forgedTransmits=True), "warn"),

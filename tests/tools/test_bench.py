@@ -21,6 +21,7 @@ SUBJECTS = {
     "requests": {"show", "capacity", "check", "plan: a vGPU for one VM", "apply: a key of 10 VMs", "rdma trace"},
     "commands": {"start of the server", "plan of a change of every VM", "show", "capacity", "check"},
     "growth": {"plan of them", "read back one VM"},
+    "planning": {"plan that switches each VM off and on", "its document", "each VM is refused"},
     "capacity": {"mig", "mig, a spare host", "too much", "vsphere-ai"},
     "sets": {"plan of VMs that are there", "plan of VMs of a set, to be made"},
     "ipam": {"vsphere-ai"},

@@ -20,6 +20,7 @@ DRAWINGS = {
     "reading": ("lab", "Reading an estate of the lab", "CPU seconds"),
     "commands": ("lab", "Commands in an estate of the lab", "CPU seconds"),
     "growth": ("200 power cycles", "Planning 200 power cycles, without a vCenter", "CPU seconds"),
+    "planning": ("targets of a playbook", "Planning, without a vCenter", "CPU seconds"),
     "capacity": ("8 GPUs on each host", "Questions of capacity, 8 GPUs on each host", "CPU seconds"),
 }
 """Of each subject that grows: the case that is drawn, the title, and the unit."""

@@ -56,6 +56,7 @@ TARGETS: Sequence[Target] = (
     Target("`capacity` of 10,000 VMs on 100 hosts, CPU time", "commands", DENSE, "capacity", "cpu", 3, "s", size="L"),
     Target("`capacity` of 10,000 VMs on 100 hosts, memory", "commands", DENSE, "capacity", "mib", 150, "MiB", size="L"),
     Target("`plan` of 2,000 changes, CPU time", "commands", "vcsim", EVERY, "cpu", 5, "s", size="M"),
+    Target("`plan` of 10,000 changes on 1,000 hosts, CPU time", "commands", "lab", EVERY, "cpu", 10, "s", size="L"),
     Target(
         "start of a lab of 10,000 VMs on 100 hosts", "commands", DENSE, "start of the server", "wall", 8, "s", size="L"
     ),

@@ -91,10 +91,7 @@ def lockdown(case: Case) -> Assessed | None:
 )
 def syslog(case: Case) -> Assessed | None:
     """The host sends its logs to another machine: they are what remains of a host that is lost."""
-    target = str(case.facts.get(f"option:{LOG_HOST}") or "")
-    if f"option:{LOG_HOST}" in case.facts.unreadable:
-        case.need(f"option:{LOG_HOST}")
-    if target:
+    if target := str(case.need(f"option:{LOG_HOST}")):
         return case.passed(f"logs go to {target}", (LOG_HOST, target))
     return case.failed("logs stay on the host", (LOG_HOST, "not set"), remedy=f"set {LOG_HOST}")
 
