@@ -120,11 +120,7 @@ def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResul
 
 
 def _context(
-    session: Session,
-    planned: Planned,
-    record: Journal,
-    notice: Callable[[str], None],
-    passwords: Mapping[str, Secret],
+    session: Session, planned: Planned, record: Journal, notice: Callable[[str], None], passwords: Mapping[str, Secret]
 ) -> Context:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.planning.export import acceptable, observed
-from vsphere_ai.planning.observing import evaluate_with, observe
+from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.play_groups import PlayGroup, grouped_plays
 from vsphere_ai.reading.host_calls import calls_for
 from vsphere_ai.reading.scope import depth_for
@@ -69,11 +69,7 @@ def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
     """Read, with a session, the states of some kinds that planning accepts."""
     from vsphere_ai.execution.second_read import ask_as_plan
 
-    states: object = None  # held, so that planning need not observe them again
-
     def seen(estate: Estate) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
-        nonlocal states
-        states = observe(estate, kinds())
         targets = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         return observed(estate, targets, chosen)
 

@@ -27,14 +27,7 @@ _SMALL = 1 << 20
 class Answer(http.client.HTTPResponse):
     """A response that reads as plain XML, whatever it was packed with. Raises instead of reading on and on."""
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        debuglevel: int = 0,
-        *,
-        method: str | None = None,
-        seconds: float,
-    ) -> None:
+    def __init__(self, sock: socket.socket, debuglevel: int = 0, *, method: str | None = None, seconds: float) -> None:
         super().__init__(sock, debuglevel, method)
         self._seconds, self._until = seconds, 0.0
         self._body: io.BytesIO | None = None

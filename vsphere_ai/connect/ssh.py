@@ -241,10 +241,7 @@ class SshClient:
             transport.get_remote_server_key()
         except Exception as error:
             transport.close()
-            said, remedy = (
-                f"{at.host}: no SSH handshake: {say(error)}",
-                at.advice.starting,
-            )
+            said, remedy = (f"{at.host}: no SSH handshake: {say(error)}", at.advice.starting)
             if self.limits.banner <= time.monotonic() - begun < self.limits.banner + STOPPED:
                 raise Unreachable(said, remedy) from error
             if greeting.flooded:

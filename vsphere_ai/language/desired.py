@@ -245,15 +245,12 @@ class _Wanted:
     spare_hosts: int = 0
 
     def and_of(self, play: Play) -> tuple[_Wanted, list[tuple[str, Mark]]]:
-        """Return this and what a play wants, and what it wants differently, with the place where that was wanted."""
+        """Return this with a play, and what that wants differently than an earlier one, with the place of that."""
         made = replace(self, states={**self.states}, options={**self.options})
-        return made, made._add(play)
-
-    def _add(self, play: Play) -> list[tuple[str, Mark]]:
         conflicts: list[tuple[str, Mark]] = []
         for stated in play.states:
             kind = stated.state.kind
-            earlier = self.states.setdefault(kind, stated)
+            earlier = made.states.setdefault(kind, stated)
             if earlier.state != stated.state:
                 conflicts.append((kind, earlier.mark))
         for what, one, other in (("rolling", self.rolling, play.rolling), ("power", self.power, play.power)):
@@ -261,10 +258,10 @@ class _Wanted:
             if any(getattr(one, name) != getattr(other, name) for name in said):
                 conflicts.append((what, self.options[what]))
             if other.model_fields_set:
-                self.options.setdefault(what, play.mark)
-        self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
-        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
-        return conflicts
+                made.options.setdefault(what, play.mark)
+        made.rolling, made.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
+        made.spare_hosts = max(self.spare_hosts, play.spare_hosts)
+        return made, conflicts
 
     def plan(self) -> TargetPlan:
         marks = {kind: stated.mark for kind, stated in self.states.items()}

@@ -31,6 +31,7 @@ MOST_CHANGES = 12
 """Differences between a saved plan and the present one that are listed."""
 LONG = 100
 """Entries of a list from which each is written on one line."""
+_SCALAR = frozenset({type(None), str, int, float, bool})
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -314,9 +315,6 @@ def _type(step: Step) -> dict[str, str]:
             return {"do": "wait", "until": step.until}
         case _:
             return {"do": type(step).__name__.lower()}
-
-
-_SCALAR = frozenset({type(None), str, int, float, bool})
 
 
 def plain(value: Any) -> Any:

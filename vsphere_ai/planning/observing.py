@@ -7,7 +7,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from vsphere_ai.language.play import Kinds
 from vsphere_ai.model.facts import Estate
@@ -16,25 +15,17 @@ from vsphere_ai.model.observed import Observed
 from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")
-_known: WeakValueDictionary[tuple[int, tuple[object, ...]], Observed] = WeakValueDictionary()
-"""What is observed of an estate (by its identity), as long as it is used."""
 
 
 def observe(estate: Estate, kinds: Kinds) -> Observed:
-    """Return the observed state of every kind on every datacenter, host and VM, each observed when it is asked for.
-
-    What somebody holds of the same estate is returned again.
-    """
-    if (known := _known.get((id(estate), tuple(kinds.items())))) is not None:
-        return known
+    """Return the observed state of every kind on every datacenter, host and VM, each observed when it is asked for."""
     kind_of = cache(estate.kind_of)  # asked for each kind of each target, again and again
-    _known[id(estate), tuple(kinds.items())] = made = Observed(
+    return Observed(
         tuple(kinds),
         refs=lambda kind: (target.ref for target in estate.targets(kinds[kind].target)),
         has=lambda ref, kind: kind in kinds and kind_of(ref) == kinds[kind].target,
         observe=lambda ref, kind: kinds[kind].observe(estate[ref], estate),
     )
-    return made
 
 
 def evaluate_with(kinds: Kinds, estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:

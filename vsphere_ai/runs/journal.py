@@ -231,10 +231,7 @@ def new_name() -> str:
 
 
 def create(
-    about: RunRecord,
-    documents: RunDocuments | None = None,
-    pending: Sequence[RecordedPending] = (),
-    name: str = "",
+    about: RunRecord, documents: RunDocuments | None = None, pending: Sequence[RecordedPending] = (), name: str = ""
 ) -> Journal:
     """Start the journal of a new run, called `name` if given (by who holds it); format, times, process are filled in.
 
