@@ -32,8 +32,7 @@ from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
-_ByHost = Mapping[Target | None, tuple[Target, ...]]
-_Away = tuple[_ByHost, _ByHost]
+_Away = tuple[Mapping[Target | None, tuple[Target, ...]], Mapping[Target | None, tuple[Target, ...]]]
 _Times = Mapping[str, Mapping[int, int]]
 
 
