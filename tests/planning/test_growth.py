@@ -17,6 +17,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest, dumps, plan_document
 from vsphere_ai.planning.planner import Besides, again, make_plan, remaining
+from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.report.plan_text import Beside, plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -106,16 +107,20 @@ def test_a_view_with_one_more_planned_state_does_not_copy_the_others():
 
 
 def test_planning_refusals_does_not_grow_faster_than_their_number():
-    """Each VM is refused by its own kind, and all hosts by the capacity of their GPUs."""
-    sizes = (100, 200, 400)
+    """Each VM is refused by its own kind."""
+    sizes = (100, 200, 400, 800)
     counts = []
     for size in sizes:
         wanted = {vm(n): wants(VmHardware(version=11)) for n in range(1, size + 1)}
         counts.append(operations(lambda e, w=wanted: made(e, w), of_vms(size, even=True)))
     assert exponent(sizes, counts) <= 1.1
-    hosts, counts = (8, 16, 32), []
+
+
+@pytest.mark.parametrize("cluster_of", [8, 1_000])
+def test_planning_hosts_without_room_does_not_grow_faster_than_their_number(cluster_of):
+    hosts, counts = (8, 16, 32, 64), []
     for count in hosts:
-        found = gpu_estate(count, vms=3)
+        found = gpu_estate(count, vms=3, cluster_of=cluster_of)
         wanted = {vm(n): wants(Vgpu(profiles=(WHOLE,))) for n in range(1, 3 * count + 1)}
         counts.append(operations(lambda e, w=wanted: made(e, w), found))
         assert {p.rule for p in made(found, wanted).problems} == {"capacity.no-room"}
@@ -150,6 +155,26 @@ def test_planning_moves_by_drs_does_not_grow_faster_than_a_cluster():
         assert plans[0].problems == ()
         assert len(plans[0].impact.moves) == 2 * count
     assert exponent(hosts, counts) <= 1.1
+
+
+class Walked(tuple):
+    """Hosts that count how many of them are walked over."""
+
+    times = 0
+
+    def __iter__(self):
+        Walked.times += len(self)
+        return super().__iter__()
+
+
+def test_hosts_around_vms_are_walked_over_once_for_all_of_a_cluster(monkeypatch):
+    found, hosts_in = of_vms(800), Estate.hosts_in
+    alike = {parent: Walked(hosts_in(found, parent)) for parent in found._hosts_by_parent}
+    monkeypatch.setattr(Estate, "hosts_in", lambda _, parent: alike.get(parent, ()))
+    Walked.times = 0
+    depth = depth_for(found, upgraded(800))
+    assert depth.hosts == frozenset(h.ref for h in found.hosts)
+    assert Walked.times <= 3 * len(found.hosts)
 
 
 class Compared(str):
