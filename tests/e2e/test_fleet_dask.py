@@ -19,6 +19,7 @@ from vsphere_ai.security.state_dir import state_dir
 
 pytestmark = pytest.mark.lab
 BERLIN = playbook(["berlin"])
+HARDWARE = "  hardware: {version: 19}\n"
 SLOW = scenario("berlin", 0.4)
 FENCED = r"is over|so nothing is sent"
 
@@ -84,6 +85,7 @@ def sessions(client):
 
 def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_lab, cluster):
     sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
+    cluster.means(SITES)
     workers = served(cluster, *(inventory(cli, site, lab) for site, lab in sites.items()))
     whole = cli.file(playbook())
     assert cli("fleet", "plan", whole, *cluster.place) == 0, cli.err
@@ -94,7 +96,6 @@ def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_
     assert f"{wrong.parent / 'more.yml'}:2:23" in cli.err, "the place in the operator's file"
     assert cli("fleet", "plan", whole, *cluster.place, "--vcenter", "berlin,hamburg") == 5
     assert cli.error == "fleet.no-worker"
-    assert cli("fleet", "plan", whole, *cluster.place, "-i", "berlin.yml") == 64
     assert cli("fleet", "apply", whole, *cluster.place, "--yes", "--format", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
@@ -110,6 +111,33 @@ def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_
     assert cli("fleet", "plan", whole, *cluster.place) == 1
     assert cli.error == "fleet.version"
     assert "9.9.9" in cli.err
+
+
+def test_a_vcenter_whose_worker_is_away_is_not_left_out_unseen(cli, make_lab, cluster, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(cluster.folder))
+    lab = make_lab(scenario("berlin", 0.02))
+    served(cluster, inventory(cli, "berlin", lab))
+    everywhere = cli.file('- vms: "*"\n  hardware: {version: 19}\n')
+    assert cli("fleet", "plan", everywhere, *cluster.away) == 64, "who knows whether there are more"
+    assert cli.error == "usage.vcenter"
+    assert "workers offer berlin now" in cli.err
+    assert "--vcenter berlin" in cli.err
+    cluster.means(SITES)
+    for command in ("plan", "apply"):
+        assert cli("fleet", command, everywhere, *cluster.place) == 5
+        assert cli.error == "fleet.no-worker"
+        assert "no worker for vCenter munich" in cli.err
+        assert f"vsphere-ai fleet worker {cluster.address}" in cli.err, "what to do"
+        assert "others serve: berlin, which --vcenter chooses" in cli.err
+    assert cli("fleet", "plan", everywhere, *cluster.place, "--vcenter", "berlin") == 0, cli.err
+    both = f"- vms: berlin-*\n  vcenter: berlin\n{HARDWARE}- vms: x-*\n  vcenter: SITE\n{HARDWARE}"
+    chosen = (*cluster.away, "--vcenter", "berlin")
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *cluster.place, "--vcenter", "berlin") == 0, cli.err
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "oslo")), *cluster.place, "--vcenter", "berlin") == 65
+    assert "oslo" in cli.err, "no inventory has it"
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *chosen) == 65, "nobody here knows it"
+    assert "munich" in cli.err
+    assert effects(lab) == {}
 
 
 def require_no_secret(sites, cluster, workers):
@@ -260,7 +288,7 @@ def test_with_tls_only_certificates_of_the_fleet_are_accepted(cli, make_lab, mak
     lab = make_lab(scenario("berlin", 0.02))
     served(cluster, inventory(cli, "berlin", lab))
     own_playbook = cli.file(BERLIN)
-    place = ["--executor", f"dask:{cluster.address}"]
+    place = ["--executor", f"dask:{cluster.address}", "-i", cluster.inventory]
     stranger = [text for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), other, strict=True) for text in pair]
     assert cli("fleet", "plan", own_playbook, *place, *stranger) == 5
     assert cli.error == "fleet.scheduler"
@@ -334,6 +362,7 @@ FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot
 
 def test_one_worker_serves_two_vcenters_within_one_budget(cli, make_lab, cluster):
     labs = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    cluster.means(SITES)
     served(cluster, cli.file(text_of(labs), "both.yml"))
     given = ("fleet", "apply", cli.file(FUNCTIONS), *cluster.place, "--yes", "--reboot", "4", "--budget", "1")
     assert cli(*given) == 0, cli.out + cli.err

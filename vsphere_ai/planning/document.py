@@ -31,6 +31,7 @@ MOST_CHANGES = 12
 """Differences between a saved plan and the present one that are listed."""
 LONG = 100
 """Entries of a list from which each is written on one line."""
+_one_line = json.JSONEncoder(ensure_ascii=False).encode
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -354,20 +355,24 @@ def plain_said(value: object, without: Collection[str] = ()) -> object:
 def dumps(document: object) -> str:
     """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only.
 
-    An entry of a long list at the top takes one line: it is read by programs, and by `grep`.
+    An entry of a long list takes one line: it is read by programs, and by `grep`.
     """
-    if not isinstance(document, Mapping) or not document:
-        return escaped(json.dumps(document, indent=2, ensure_ascii=False))
-    parts = (f"  {json.dumps(str(key), ensure_ascii=False)}: {_value(value)}" for key, value in document.items())
-    return escaped("{\n" + ",\n".join(parts) + "\n}")
+    return escaped(_text(document, "\n"))
 
 
-def _value(value: object) -> str:
-    """Return a value below the top of a document."""
-    if isinstance(value, list | tuple) and len(value) > LONG:
-        entries = (f"    {json.dumps(each, ensure_ascii=False)}" for each in value)
-        return "[\n" + ",\n".join(entries) + "\n  ]"
-    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+def _text(value: object, line: str) -> str:
+    """Return a value whose own lines begin with `line`."""
+    inner, parts = f"{line}  ", []
+    if isinstance(value, Mapping) and value:
+        parts = [f"{_one_line(str(key))}: {_text(each, inner)}" for key, each in value.items()]
+    elif isinstance(value, list | tuple) and 0 < len(value) <= LONG:
+        parts = [_text(each, inner) for each in value]
+    elif isinstance(value, list | tuple):
+        parts = [_one_line(each) for each in value]
+    if not parts:
+        return _one_line(value)
+    first, last = "{}" if isinstance(value, Mapping) else "[]"
+    return f"{first}{inner}{f',{inner}'.join(parts)}{line}{last}"
 
 
 def checksum(document: object) -> str:
