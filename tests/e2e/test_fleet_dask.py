@@ -132,7 +132,9 @@ def test_a_vcenter_whose_worker_is_away_is_not_left_out_unseen(cli, make_lab, cl
     assert cli("fleet", "plan", everywhere, *cluster.place, "--vcenter", "berlin") == 0, cli.err
     both = f"- vms: berlin-*\n  vcenter: berlin\n{HARDWARE}- vms: x-*\n  vcenter: SITE\n{HARDWARE}"
     chosen = (*cluster.away, "--vcenter", "berlin")
-    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *cluster.place, "--vcenter", "berlin") == 0, cli.err
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *cluster.place, "--vcenter", "berlin") == 0, (
+        cli.err
+    )
     assert cli("fleet", "plan", cli.file(both.replace("SITE", "oslo")), *cluster.place, "--vcenter", "berlin") == 65
     assert "oslo" in cli.err, "no inventory has it"
     assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *chosen) == 65, "nobody here knows it"

@@ -21,13 +21,13 @@ from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import (
+    LONG,
     MOST_CHANGES,
     Approved,
     PlanDocument,
     changes_since,
     checksum,
     digest,
-    LONG,
     dumps,
     open_saved,
     plan_document,

@@ -77,13 +77,8 @@ class ItemDocument(Part):
     def of(cls, item: Item) -> Self:
         """Return an item of a plan as JSON."""
         notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
-        return cls(
-            target=item.target,
-            kind=item.kind,
-            changes=tuple(map(ChangeDocument.of, item.fields)),
-            recreate=item.recreate,
-            notes=notes,
-        )
+        changes = tuple(map(ChangeDocument.of, item.fields))
+        return cls(target=item.target, kind=item.kind, changes=changes, recreate=item.recreate, notes=notes)
 
 
 class StepDocument(Part):
@@ -188,8 +183,7 @@ class PlanDocument(Approved):
     @classmethod
     def of(cls, plan: Plan, expected: Estimate | None = None, world: World | None = None) -> Self:
         """Return a plan as JSON, with its expected time and its vCenter in the inventory where these are known."""
-        known = {"expected": expected, "world": world}
-        more: dict[str, Any] = {name: value for name, value in known.items() if value}
+        more: dict[str, Any] = {n: v for n, v in (("expected", expected), ("world", world)) if v}
         return cls(
             schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,
@@ -308,13 +302,9 @@ def _lines(document: PlanDocument) -> list[str]:
 
 
 def _type(step: Step) -> dict[str, str]:
-    match step:
-        case Lifecycle():
-            return {"do": "lifecycle", "action": step.action}
-        case Wait():
-            return {"do": "wait", "until": step.until}
-        case _:
-            return {"do": type(step).__name__.lower()}
+    if isinstance(step, Lifecycle):
+        return {"do": "lifecycle", "action": step.action}
+    return {"do": "wait", "until": step.until} if isinstance(step, Wait) else {"do": type(step).__name__.lower()}
 
 
 def plain(value: Any) -> Any:
@@ -363,12 +353,10 @@ def dumps(document: object) -> str:
 def _text(value: object, line: str) -> str:
     """Return a value whose own lines begin with `line`."""
     inner, parts = f"{line}  ", []
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, Mapping):
         parts = [f"{_one_line(str(key))}: {_text(each, inner)}" for key, each in value.items()]
-    elif isinstance(value, list | tuple) and 0 < len(value) <= LONG:
-        parts = [_text(each, inner) for each in value]
     elif isinstance(value, list | tuple):
-        parts = [_one_line(each) for each in value]
+        parts = [_text(each, inner) if len(value) <= LONG else _one_line(each) for each in value]
     if not parts:
         return _one_line(value)
     first, last = "{}" if isinstance(value, Mapping) else "[]"
