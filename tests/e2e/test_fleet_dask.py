@@ -153,6 +153,26 @@ def require_no_secret(sites, cluster, workers):
     assert not [word for word in words if any(word in t for t in texts) or any(word.encode() in f for f in files)]
 
 
+def test_what_differs_by_site_is_a_variable_of_each_inventory(cli, make_lab, cluster):
+    """References to other playbooks do not travel, and their refusal says this."""
+    sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
+    cluster.means(SITES)
+    wanted = {"berlin": 18, "munich": 19}
+    for site, lab in sites.items():
+        own = cli.file(f"{text_of({site: lab})}vars: {{version: {wanted[site]}}}\n", f"{site}.yml")
+        served(cluster, own)
+    cli.file(playbook(), "other.yml")
+    refers = cli.file("- vms: '*'\n  hardware: {version: '${ref:other.version}'}\n", "refers.yml")
+    assert cli("fleet", "plan", refers, *cluster.place) == 64
+    assert cli.error == "usage.references"
+    assert "as vars: into the inventory of each worker" in cli.err
+    varies = "- vars: {version: {type: integer}}\n- vms: '*'\n  hardware: {version: '${version}'}\n"
+    assert cli("fleet", "apply", cli.file(varies, "varies.yml"), *cluster.place, "--yes") == 0, cli.err
+    for site, lab in sites.items():
+        versions = {e["detail"]["version"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task"}
+        assert versions == {f"vmx-{wanted[site]}"}
+
+
 @pytest.mark.parametrize("moment", ["lease", "intent", "end"])
 def test_another_worker_goes_on_where_one_was_killed(cli, make_lab, cluster, moment):
     lab = make_lab(SLOW)
