@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trustme
 from support.dask_fleet import QUICK, Cluster
-from support.fleets import SITES, all_once, effects, hold, once, playbook, scenario, struck, until
+from support.fleets import (
+    FUNCTIONS,
+    SITES,
+    all_once,
+    effects,
+    hold,
+    hosts,
+    once,
+    one_at_a_time,
+    playbook,
+    scenario,
+    struck,
+    until,
+)
 from support.fleets import inventory as text_of
 
 from vsphere_ai.runs import journal
@@ -369,31 +381,10 @@ def calls(lab):
     return entries[last + 1 :]
 
 
-HOSTS = """
-name: {0}
-timing: {{boot_seconds: 0.3, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts:
-  - name: "esx[01:02].{0}.local"
-    cluster: {0}
-    ssh: {{running: true, policy: on}}
-    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
-"""
-FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
-
-
 def test_one_worker_serves_two_vcenters_within_one_budget(cli, make_lab, cluster):
-    labs = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    labs = {site: make_lab(hosts(site)) for site in SITES}
     cluster.means(SITES)
     served(cluster, cli.file(text_of(labs), "both.yml"))
     given = ("fleet", "apply", cli.file(FUNCTIONS), *cluster.place, "--yes", "--reboot", "4", "--budget", "1")
     assert cli(*given) == 0, cli.out + cli.err
-    found = []
-    for lab in labs.values():
-        entries = lab.get("/lab/ledger")["entries"]
-        began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
-        ended = {e["object"]: e["time"] for e in entries if e["call"] == "ExitMaintenanceMode_Task"}
-        found += [(began[host], ended[host]) for host in began]
-    assert len(found) == 4
-    found.sort()
-    assert all(end <= start for (_, end), (start, _) in pairwise(found)), found
+    assert len(one_at_a_time(labs)) == 4

@@ -52,7 +52,7 @@ def test_what_is_refused_is_sent_again_with_fewer_in_flight(lab, cli, ledger):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_answer_of_the_proxy_is_no_word_of_how_much_is_under_way(lab, cli, ledger, when, monkeypatch):
-    """HTTP 503 may come before vCenter has the request and after it has carried it out: that is looked for, once each."""
+    """HTTP 503 may come before vCenter has the request and after it has carried it out: what became of it is read."""
     monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 0.5)
     lab.set_faults([{"on": "ReconfigVM_Task", "every": 3, "times": 5, "when": when, "do": 503}])
     play = cli.file(PLAY)
