@@ -14,6 +14,9 @@ _MOST_KEYS = 29
 _INSTANCES = 32
 """With each instance of a class there is less room for keys that may yet come; after so many there is none."""
 
+_MANY = 50_000
+"""Objects that a reading has left behind, from which on it takes long to look through them."""
+
 
 def compact(value: Mapping[str, T]) -> dict[str, T]:
     """Return a dictionary with these items, whose copies take a third of what others take.
@@ -52,7 +55,7 @@ def no_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():
+        if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # which goes through all that is frozen
             gc.freeze()
             gc.unfreeze()  # to the oldest generation
         gc.enable()
