@@ -140,7 +140,7 @@ def test_a_vcenter_whose_worker_is_away_is_not_left_out_unseen(cli, make_lab, cl
         assert cli.error == "fleet.no-worker"
         assert "no worker for vCenter munich" in cli.err
         assert f"vsphere-ai fleet worker {cluster.address}" in cli.err, "what to do"
-        assert "others serve: berlin, which --vcenter chooses" in cli.err
+        assert "or leave it out: --vcenter berlin" in cli.err
     assert cli("fleet", "plan", everywhere, *cluster.place, "--vcenter", "berlin") == 0, cli.err
     both = f"- vms: berlin-*\n  vcenter: berlin\n{HARDWARE}- vms: x-*\n  vcenter: SITE\n{HARDWARE}"
     chosen = (*cluster.away, "--vcenter", "berlin")
@@ -151,6 +151,8 @@ def test_a_vcenter_whose_worker_is_away_is_not_left_out_unseen(cli, make_lab, cl
     assert "oslo" in cli.err, "no inventory has it"
     assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *chosen) == 65, "nobody here knows it"
     assert "munich" in cli.err
+    assert cli("fleet", "plan", everywhere, *cluster.away, "--vcenter", "berlni") == 5
+    assert "did you mean 'berlin'?" in cli.err
     assert effects(lab) == {}
 
 

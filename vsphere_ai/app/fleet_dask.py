@@ -27,7 +27,7 @@ from vsphere_ai.app.fleet_task import carry_out
 from vsphere_ai.app.fleet_wire import error_of, event_of
 from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
 from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.planning.document import open_saved
 
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ class DaskFleet:
         missing = [n for n in names if n not in offered]
         if missing or not names:
             what = f"for vCenter {', '.join(missing)}" if missing else "of a fleet"
-            near = suggest(missing[0], offered, "others serve") if missing and offered else ""
-            start = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY"
-            remedy = f"{start}; {near}, which --vcenter chooses" if near else start
+            near = did_you_mean(missing[0], offered) if missing else ""
+            others = ",".join(n for n in names if n in offered)
+            rest = near or (f"or leave it out: --vcenter {others}" if others else "")
+            remedy = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY{'; ' if rest else ''}{rest}"
             raise Unreachable(f"the scheduler at {self.address} has no worker {what}", remedy, rule="fleet.no-worker")
         others = [o for o in offers if o.version != __version__ and set(o.vcenters) & set(names)]
         if others:
