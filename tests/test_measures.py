@@ -25,6 +25,7 @@ LATER = (
     "cli.fleet",
     "report.fleet_text",
     "execution.host_budget",
+    "model.kept",
     "execution.actions.in_flight",
     "execution.actions.task_progress",
     "execution.run_budget",

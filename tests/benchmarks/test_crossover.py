@@ -31,8 +31,7 @@ def answered(nodes, slow, seed, slowdown=0.25, runs=1):
     if swap.is_reproduced(before):
         at.update((move.vm, move.host) for move in swap.moves)
         after, count = measured(), 4
-        at.update((move.vm, move.host) for move in swap.moves_back)
-    assert at == {node.vm: node.host for node in nodes}
+        assert {at[move.vm] for move in swap.moves} == {move.host for move in swap.moves}
     return swap.answer(before, after), count
 
 
@@ -65,7 +64,6 @@ def test_vgpus_move_running_and_whole_devices_powered_off():
             ("vm-000", "esx001.lab.local", cold),
             ("vm-001", "esx000.lab.local", cold),
         ]
-        assert [m.host for m in swap.moves_back] == ["esx000.lab.local", "esx001.lab.local"]
 
 
 def test_a_swap_on_one_host_or_with_itself_is_refused():

@@ -78,7 +78,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     if saved and (request.estate.variables or request.estate.vars_files):
         text = f"{request.what} is a saved plan, which has the values that its variables had"
         raise UsageError(text, "leave --var and --vars-file out, or plan again with them", rule="usage.var")
-    playbook = _embedded(saved) if saved else load(request.what, request.estate, emit)
+    playbook = from_document(saved.desired, kinds()) if saved else load(request.what, request.estate, emit)
     estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
     if saved:
         _require_whole(request)
@@ -168,10 +168,6 @@ def _require_whole(request: ApplyRequest) -> None:
     if given:
         text = f"{request.what} is a saved plan, which is carried out as it was shown, without {' and '.join(given)}"
         raise UsageError(text, f"give {given[0]} to plan, and save that one", rule="usage.saved-plan")
-
-
-def _embedded(saved: SavedPlan) -> Playbook:
-    return from_document(saved.desired, kinds())
 
 
 def _require_same_vcenter(saved: SavedPlan, instance: str, name: str, what: Path) -> None:

@@ -98,11 +98,6 @@ def of_program(program: str) -> Collective | None:
     return COLLECTIVES.get(name.partition("_perf")[0])
 
 
-def bus_bandwidth(collective: Collective, algbw: float, ranks: int) -> float:
-    """Return the bus bandwidth (GB/s) of an algorithm bandwidth (GB/s); 0 for less than one rank."""
-    return algbw * collective.family.factor(ranks) if ranks >= 1 else 0.0
-
-
 def by_columns(*, redop: bool, root: bool, whole: bool) -> tuple[Collective, ...]:
     """Return the collectives whose rows look like this: a reduction, a root rank, a size that counts all ranks."""
     return tuple(c for c in COLLECTIVES.values() if (c.redop, c.root, c.whole) == (redop, root, whole) and c.timed)

@@ -55,15 +55,7 @@ class Crossover:
     @property
     def moves(self) -> tuple[Move, ...]:
         """The swap, or the move."""
-        return self._moves(self.healthy.host if self.healthy else self.to, self.suspect.host)
-
-    @property
-    def moves_back(self) -> tuple[Move, ...]:
-        """The swap, or the move, undone."""
-        return self._moves(self.suspect.host, self.healthy.host if self.healthy else "")
-
-    def _moves(self, suspect_to: str, healthy_to: str) -> tuple[Move, ...]:
-        pairs = (self.suspect, suspect_to), (self.healthy, healthy_to)
+        pairs = (self.suspect, self.healthy.host if self.healthy else self.to), (self.healthy, self.suspect.host)
         return tuple(Move(n.vm, host, any(not gpu.profile for gpu in n.gpus)) for n, host in pairs if n is not None)
 
     def is_reproduced(self, before: Results) -> bool:

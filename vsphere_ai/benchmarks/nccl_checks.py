@@ -66,16 +66,6 @@ def nccl_checks(run: NcclRun, ranks: int | None = None) -> tuple[Check, ...]:
     return tuple(sorted(found, key=lambda c: order[c.level]))
 
 
-def recomputed(run: NcclRun, row: Row, measure: Measure, ranks: int) -> Printed | None:
-    """Return the bus bandwidth (GB/s) by size, time and ranks, as exactly as the time is printed."""
-    collective = run.collective
-    if collective is None or not _is_timed(run, collective) or measure.time.low <= 0:
-        return None
-    factor = row.size * collective.family.factor(ranks) / 1e3
-    low, high = factor / measure.time.high, factor / measure.time.low
-    return Printed((low + high) / 2, (high - low) / 2)
-
-
 def _as_run(run: NcclRun) -> Iterator[Check]:
     first = [d.host for d in run.devices if d.rank == 0]
     times = max(run.headers, run.tables, len(first))

@@ -105,11 +105,6 @@ class RailRate:
     speed: float | None = None
 
 
-def rail_checks(rates: Sequence[RailRate]) -> Iterator[Check]:
-    """Yield rails that are slower than the other rails of the set, or than their link, or were not measured."""
-    return (check for _, check in judged_rails(rates) if check)
-
-
 def judged_rails(rates: Sequence[RailRate]) -> Iterator[tuple[RailRate, Check | None]]:
     """Yield every rail with what is to say of it; None where it is as fast as the others and its link."""
     known = [r.measured for r in rates if r.measured is not None]

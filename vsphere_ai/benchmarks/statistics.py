@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
-MODIFIED_Z, SUSPECT_Z, BAD_Z = -2.0, -2.0, -3.0
+MODIFIED_Z, SUSPECT_Z = -2.0, -2.0
 FEWEST_FOR_Z = 10
 """Plain z-scores need this many values."""
 NEGLIGIBLE = 0.01
@@ -67,11 +67,6 @@ class Outlier:
     below: float
     modified_z: float
     z: float | None = None
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether both scores, or the only one, say more than suspect."""
-        return self.modified_z < BAD_Z and (self.z is None or self.z < SUSPECT_Z)
 
 
 def outliers(values: Mapping[str, float]) -> tuple[Outlier, ...]:

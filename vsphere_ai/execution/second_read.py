@@ -39,7 +39,7 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     """
     hosts = around(plan, estate)
     unread = _unread(estate, hosts, "config.graphicsInfo")
-    running = [v.ref for h in hosts for v in estate.vms_on(h) if _runs(estate, v.ref)]
+    running = [v.ref for h in hosts for v in estate.vms_on(h) if estate.is_on(v.ref)]
     vms = _unread(estate, running, "config.hardware.device")
     if unread or vms:
         found = collect_one(vcenter, None, request, Depth(frozenset(unread), frozenset(vms)), shared=False)
@@ -63,7 +63,3 @@ def ask_as_plan(
 
 def _unread(estate: Estate, refs: Sequence[str], path: str) -> list[str]:
     return [ref for ref in refs if path not in estate[ref].properties and path not in estate[ref].unreadable]
-
-
-def _runs(estate: Estate, vm: str) -> bool:
-    return bool(estate[vm].get("runtime.powerState") == "poweredOn")

@@ -34,7 +34,11 @@ def with_uuid(estate: Estate, uuids: Collection[str]) -> Facts | None:
 
 def is_uplink(estate: Estate, group: Facts) -> bool:
     """Return whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
-    switch = switch_of(estate, group)
+    return is_uplink_of(switch_of(estate, group), group)
+
+
+def is_uplink_of(switch: Facts | None, group: Facts) -> bool:
+    """Return the same of a port group whose switch is known."""
     return bool(group.get("config.uplink")) or (switch is not None and group.ref in switch.get(UPLINK_GROUPS, ()))
 
 

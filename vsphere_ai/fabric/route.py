@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, ProxySwitch
-from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink, nics, order, proxies, switch_of
+from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink_of, nics, order, proxies, switch_of
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.kept import once
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
 PORT_GROUP_PATHS = ("key", "config.uplink", "config.distributedVirtualSwitch", "config.defaultPortConfig")
@@ -56,14 +57,23 @@ class Route:
 
 def broken_link(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> Link | None:
     """Return the first broken link between a port group and an RDMA device of a host; None: the path carries RDMA."""
-    links = follow(estate, host, group, protocol).links
+    return _broken(estate[host], group, switch_of(estate, group), protocol)
+
+
+@once
+def _broken(host: Facts, group: Facts, switch: Facts | None, protocol: str | None) -> Link | None:
+    links = _followed(host, group, switch, protocol).links
     return next((link for link in links if link.verdict == "broken"), None)
 
 
 def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> Route:
     """Follow the chain on one host as far as it leads, also behind links that do not hold."""
-    route = Route(group, estate[host])
-    _to_switch(route, estate)
+    return _followed(estate[host], group, switch_of(estate, group), protocol)
+
+
+def _followed(host: Facts, group: Facts, switch: Facts | None, protocol: str | None) -> Route:
+    route = Route(group, host, switch=switch)
+    _to_switch(route)
     if route.proxy is not None and _to_nic(route, route.proxy) and route.nic is not None:
         _to_device(route, route.nic, protocol)
         if route.device is not None:
@@ -71,12 +81,11 @@ def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None)
     return route
 
 
-def _to_switch(route: Route, estate: Estate) -> None:
-    group, host = route.group, route.host
-    carries_uplinks = is_uplink(estate, group)
+def _to_switch(route: Route) -> None:
+    group, host, switch = route.group, route.host, route.switch
+    carries_uplinks = is_uplink_of(switch, group)
     suffix = " is an uplink port group" if carries_uplinks else ""
     route.see(PORT_GROUP_LINK, f"{group.name}{suffix}", holds=not carries_uplinks)
-    switch = route.switch = switch_of(estate, group)
     if switch is None:
         route.see(SWITCH_LINK, f"the switch of {group.name} cannot be read", holds=False)
         return

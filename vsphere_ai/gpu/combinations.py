@@ -77,7 +77,8 @@ def _filled(kind: GpuKind, state: MigState, names: tuple[str, ...]) -> tuple[Vec
     seen, full = set(todo), set()
     while todo:
         now, vector = todo.pop()
-        after = [(got[0], plus(vector, _ones(at, len(names)))) for at in single for got in _steps(kind, now, names[at])]
+        ones = {at: tuple(int(i == at) for i in range(len(names))) for at in single}
+        after = [(got[0], plus(vector, one)) for at, one in ones.items() for got in _steps(kind, now, names[at])]
         for share, group in groups.items():
             for got in _steps(kind, now, names[group[0]]):
                 opened_ = replace(cast("MigState", got[0]), open=())
@@ -89,10 +90,6 @@ def _filled(kind: GpuKind, state: MigState, names: tuple[str, ...]) -> tuple[Vec
                 seen.add(each)
                 todo.append(each)
     return tuple(sorted(full, reverse=True))
-
-
-def _ones(at: int, length: int) -> Vector:
-    return tuple(int(i == at) for i in range(length))
 
 
 def _splits(total: int, among: Sequence[int], length: int) -> Iterator[Vector]:

@@ -51,7 +51,9 @@ def mig_state(board: Board, present: Iterable[Instance]) -> MigState:
     for place in places:
         mask |= place.mask
     idle = [p for p, i in zip(places, instances, strict=True) if not i.in_use]
-    return MigState(mask, _sorted(idle), _tags(board, [p.profile for p in places]))
+    return MigState(
+        mask, tuple(sorted(idle, key=lambda p: (p.start, p.profile.id))), _tags(board, [p.profile for p in places])
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -182,10 +184,6 @@ def _unclaimed(board: Board, present: Sequence[Instance], names: Sequence[str]) 
         else:
             rest.append(Wanted(profile))
     return list(spots(board, present)), rest
-
-
-def _sorted(places: Iterable[Placed]) -> tuple[Placed, ...]:
-    return tuple(sorted(places, key=lambda p: (p.start, p.profile.id)))
 
 
 def _tags(board: Board, profiles: Iterable[Profile]) -> tuple[Profile, ...]:

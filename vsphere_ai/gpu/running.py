@@ -16,7 +16,7 @@ from vsphere_ai.gpu.listings import UnreadableOutput, unreadable
 
 NOT_AVAILABLE = ("N/A", "[N/A]", "Not Available", "")
 NO_VGPU_DRIVER = re.compile(r"No supported devices in vGPU mode\.?|No devices were found\.?")
-LICENSED, UNLICENSED = "Licensed", "Unlicensed"
+LICENSED = "Licensed"
 
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-Fa-f:.]+)")
 _EXPIRY = re.compile(r"Licensed \(Expiry: (?P<date>[^()]+)\)")

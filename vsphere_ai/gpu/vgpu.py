@@ -119,11 +119,7 @@ def board_of(vgpu: VgpuProfile) -> Board | None:
 def renamed(vgpu: VgpuProfile, board: Board) -> tuple[str, ...]:
     """Return what a type of that ending is called on a board: no name when the board has no such type."""
     here = (parse(f"{stem}-{vgpu.ending.lower()}") for stem in board.vgpu_names)
-    return tuple(p.name for p in here if _has(board, p))
-
-
-def _has(board: Board, vgpu: VgpuProfile) -> bool:
-    return mig_profile(board, vgpu) is not None if vgpu.is_mig else time_sliced(board, vgpu)
+    return tuple(p.name for p in here if (mig_profile(board, p) if p.is_mig else time_sliced(board, p)))
 
 
 def time_sliced(board: Board, vgpu: VgpuProfile) -> bool:

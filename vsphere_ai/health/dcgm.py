@@ -26,7 +26,7 @@ EXCLUSIVE = 2
 """The level from which GPUs are put under load, so that they have to be free."""
 LONG = 3
 DEPLOYMENT = ("deployment", "software")
-ISOLATE_CODE, ERROR_CODE = 205, 226
+ISOLATE_CODE = 205
 SEVERITIES: Mapping[int, tuple[Verdict, str]] = {
     0: ("warn", "look at the message"),
     1: ("warn", "watch it"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -227,9 +227,3 @@ def _expanded(text: str) -> Iterator[str]:
             first, _, last = each.partition("-")
             if first.isdigit() and (last or first).isdigit() and int(last or first) - int(first) < 100_000:
                 yield from (f"{before}{n:0{len(first)}}{after}" for n in range(int(first), int(last or first) + 1))
-
-
-def uncovered(lines: Iterable[NhcLine], nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the VMs that no check of a configuration is for."""
-    masks = {line.mask for line in lines if line.check}
-    return tuple(node.vm for node in nodes if not any(matches(mask, node.vm) for mask in masks))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vsphere_ai.language.play import TargetPlan
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.reading import requirements
@@ -45,7 +45,7 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
     beside |= movers  # what runs there takes GPUs that others would move to
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
-    vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
+    vms |= {v.ref for h in beside for v in estate.vms_on(h) if estate.is_on(v.ref)}
     vms |= requirements.related(wanted, estate)
     deep, (asked, calls) = frozenset(hosts | around), asked_by(wanted, estate)
     return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked, calls)
@@ -67,12 +67,4 @@ def _looks_at_probes(plan: TargetPlan) -> bool:
 
 def with_gpus(estate: Estate) -> frozenset[str]:
     """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
-    return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
-
-
-def _powered_on(facts: Facts) -> bool:
-    return bool(facts.get("runtime.powerState") == "poweredOn")
-
-
-def _connected(facts: Facts) -> bool:
-    return bool(facts.get("runtime.connectionState") == "connected")
+    return frozenset(h.ref for h in estate.hosts if estate[h.ref].get("runtime.connectionState") == "connected")

@@ -31,7 +31,7 @@ def findings_text(
     of_all = _block([f for f in findings if f.target is None], passes)
     lines: list[Line] = [(vcenter, 0), *of_all] if of_all else []
     own = grouped((f.target, f) for f in findings if f.target is not None)
-    blocks = ((_block(own[t], passes), t) for t in sorted(own, key=_by_kind))
+    blocks = ((_block(own[t], passes), t) for t in sorted(own, key=lambda t: (t.kind, t.name, t.ref)))
     for each in alike(((block, t) for block, t in blocks if block), _shape, full=full):
         more = f": {how_many(each.targets)} alike{of_sample(each)}" if each.sample else ""
         lines += [(f"{names(each.targets)}{more}", 2), *each.value]
@@ -62,7 +62,3 @@ def _finding(finding: Finding) -> Iterator[Line]:
 def _shape(block: tuple[Line, ...], target: Target) -> object:
     """Return what findings have in common that differ in values: evidence may be longer for one than for another."""
     return tuple("evidence" if " evidence: " in text else shape(text, target) for text, _ in block)
-
-
-def _by_kind(target: Target) -> tuple[int, str, str]:
-    return {"datacenter": 1, "host": 2, "vm": 3}[target.kind], target.name, target.ref

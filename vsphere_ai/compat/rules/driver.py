@@ -105,16 +105,12 @@ def branch(facts: Facts) -> int | None:
 
 
 def _reasons(case: Case, driver: HostDriver) -> Iterator[str]:
-    compute = [b.title for b in _boards(case) if _compute_only(b)]
+    compute = [b.title for b in _boards(case) if b.mig_capable and not any("+gfx" in p for p in b.profile_names)]
     if driver.line == "VMware" and driver.branch >= COMPUTE_ONLY_SINCE and compute:
         yield f"{', '.join(compute)} is served by the NVIDIA AI Enterprise driver only"
     host = host_version(case.view.estate, case.ref)
     if driver.built_for and host and driver.built_for[0] != host[0][0]:
         yield f"built for ESXi {driver.built_for[0]}.{driver.built_for[1]}, the host runs {host[1]}"
-
-
-def _compute_only(board: Board) -> bool:
-    return board.mig_capable and not any("+gfx" in name for name in board.profile_names)
 
 
 def _boards(case: Case) -> tuple[Board, ...]:

@@ -11,6 +11,7 @@ from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION_FACT
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.kept import once
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
@@ -42,11 +43,16 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
         if not prepared.get(OPTION_FACT):
             help_ = play_for(host, view, "pvrdma_host: {vmknic: vmkN, firewall: true}")
             yield Problem(target, "pvrdma.vmknic", f"{host.name} names no vmkernel adapter for PVRDMA", help_)
-        rulesets = {r["key"]: r["enabled"] for r in prepared.get("config.firewall.ruleset", ())}
-        read = {OPTION_FACT, "config.firewall.ruleset"} & prepared.properties.keys()
-        if read and not rulesets.get(RULESET):
+        if _is_closed(prepared):
             help_ = play_for(host, view, "pvrdma_host: {firewall: true}")
             yield Problem(target, "pvrdma.firewall", f"{host.name} has its firewall closed for PVRDMA", help_)
+
+
+@once
+def _is_closed(host: Facts) -> bool:
+    """Return whether the firewall of a host is closed for PVRDMA; False where nothing of that was read."""
+    rulesets = {r["key"]: r["enabled"] for r in host.get("config.firewall.ruleset", ())}
+    return not ({OPTION_FACT, "config.firewall.ruleset"}.isdisjoint(host.properties) or rulesets.get(RULESET))
 
 
 def adapter_problems(target: Target, view: View, wanted: Iterable[tuple[str, str | None]]) -> Iterator[Problem]:

@@ -116,19 +116,24 @@ def _address_problems(
     target: Target, given: Iterable[NetworkAdapter], all_: Sequence[NetworkAdapter], view: View
 ) -> Iterator[Problem]:
     """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
-    own = Counter(n.mac for n in all_)
-    for mac in dict.fromkeys(n.mac or "" for n in given):
+    own, macs = Counter(n.mac for n in all_), dict.fromkeys(n.mac for n in given if n.mac)
+    planned = {n.mac: r for r in (view.planned if macs else ()) if r != target.ref for n in _cards(r, view)}
+    for mac in macs:
         if why := ethernet.wrong_address(mac):
-            help_ = "write another address, or leave mac out"
-            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {why}", help_)
+            yield Problem(
+                target, "adapters.mac", f"{mac} cannot be given: {why}", "write another one, or leave mac out"
+            )
         holders = [target.name] * (own[mac] > 1)
-        # those that have it, and those that this plan gives another one
-        for ref in dict.fromkeys((*view.estate.vms_by_mac.get(mac, ()), *view.planned)) if not holders else ():
-            nics = next((s.cards() for s in offered(view, ref, HasAdapters)), None) or ()
-            holders += [view.facts(ref).name] if ref != target.ref and any(n.mac == mac for n in nics) else []
+        # those that have it and keep it, and one that this plan gives it
+        for ref in {*view.estate.vms_by_mac.get(mac, ()), planned.get(mac, target.ref)} - {target.ref}:
+            holders += [view.facts(ref).name] if any(n.mac == mac for n in _cards(ref, view)) else []
         if holders:
-            what = f"{mac} is the address of another adapter of {holders[0]}"
+            what = f"{mac} is the address of another adapter of {sorted(holders)[0]}"
             yield Problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
+
+
+def _cards(ref: str, view: View) -> Iterable[NetworkAdapter]:
+    return next((s.cards() for s in offered(view, ref, HasAdapters)), None) or ()
 
 
 def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:

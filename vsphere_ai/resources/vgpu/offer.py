@@ -11,6 +11,7 @@ from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.kept import once
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -25,12 +26,11 @@ def offers(host: str, profile: str, view: View) -> bool:
 
     The host's own list is the truth; it is predicted, GPU by GPU, only when this plan changes what decides it.
     """
-    facts = view.facts(host)
     if not _is_changed(host, view):
-        return profile in {t.lower() for t in facts.get("config.sharedPassthruGpuTypes", ())}
+        return profile in _listed(view.facts(host))
     parsed = parsed_name(profile)
     return parsed is not None and any(
-        _gpu_offers(host, pci, listed.board, parsed, view) for pci, listed in boards_as_listed(facts).items()
+        _gpu_offers(host, pci, listed.board, parsed, view) for pci, listed in boards_as_listed(view.facts(host)).items()
     )
 
 
@@ -38,9 +38,10 @@ def _is_changed(host: str, view: View) -> bool:
     """Return whether this plan changes what decides a host's list: graphics type or MIG mode, or by a reboot."""
     if view.is_planned(host, HostGraphics.kind) or view.is_planned(host, Mig.kind):
         return True
-    gpus = (mig.gpus if (mig := view.get(Mig, host)) else None) or {}
-    lost = any(gpu.mode != "enabled" for gpu in gpus.values()) and _lists_mig(view.facts(host))
-    return host in view.rebooting and lost  # Hopper boards and later come back with MIG off
+    gpus = (mig.gpus if host in view.rebooting and (mig := view.get(Mig, host)) else None) or {}
+    return any(g.mode != "enabled" for g in gpus.values()) and _lists_mig(
+        view.facts(host)
+    )  # on Hopper boards and later
 
 
 def _gpu_offers(host: str, pci: str, board: Board | None, profile: names.VgpuProfile, view: View) -> bool:
@@ -51,7 +52,7 @@ def _gpu_offers(host: str, pci: str, board: Board | None, profile: names.VgpuPro
         return False
     gpu = (mig.gpus or {}).get(pci) if mig is not None else None
     divided = gpu.mode == "enabled" if gpu else _lists_mig(view.facts(host))
-    listed = profile.name in {t.lower() for t in view.facts(host).get("config.sharedPassthruGpuTypes", ())}
+    listed = profile.name in _listed(view.facts(host))
     if profile.is_mig:
         return (
             divided and names.mig_profile(board, profile) is not None and (listed or not _too_old(host, profile, view))
@@ -72,9 +73,15 @@ def _too_old(host: str, profile: names.VgpuProfile, view: View) -> str:
     return f"driver R{min(drivers)}" if drivers and min(drivers) < SHARED_INSTANCES_DRIVER else ""
 
 
-def _lists_mig(facts: Facts) -> bool:
-    parsed = [parsed_name(t.lower()) for t in facts.get("config.sharedPassthruGpuTypes", ())]
-    return any(p is not None and p.is_mig for p in parsed)
+@once
+def _listed(host: Facts) -> frozenset[str]:
+    """Return the vGPU types that a host lists, lower case."""
+    return frozenset(t.lower() for t in host.get("config.sharedPassthruGpuTypes", ()))
+
+
+@once
+def _lists_mig(host: Facts) -> bool:
+    return any(p is not None and p.is_mig for p in map(parsed_name, _listed(host)))
 
 
 def why_not(vm: Target, host: Target, profile: str, view: View) -> str:
@@ -82,7 +89,7 @@ def why_not(vm: Target, host: Target, profile: str, view: View) -> str:
     parsed = parsed_name(profile)
     if parsed is None:
         return _meant(profile, _boards(host, view))
-    listed = sorted(t.lower() for t in view.facts(host.ref).get("config.sharedPassthruGpuTypes", ()))
+    listed = sorted(_listed(view.facts(host.ref)))
     planned = _is_changed(host.ref, view)
     if listed and not planned:
         right = sorted(t for t in listed if (p := parsed_name(t)) and p.ending == parsed.ending)
