@@ -112,8 +112,8 @@ class DaskFleet:
         if missing or not names:
             what = f"for vCenter {', '.join(missing)}" if missing else "of a fleet"
             near = did_you_mean(missing[0], offered) if missing else ""
-            others = ",".join(n for n in names if n in offered)
-            rest = near or (f"or leave it out: --vcenter {others}" if others else "")
+            served = ",".join(n for n in names if n in offered)
+            rest = near or (f"or leave it out: --vcenter {served}" if served else "")
             remedy = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY{'; ' if rest else ''}{rest}"
             raise Unreachable(f"the scheduler at {self.address} has no worker {what}", remedy, rule="fleet.no-worker")
         others = [o for o in offers if o.version != __version__ and set(o.vcenters) & set(names)]
