@@ -134,8 +134,8 @@ def with_dask(folder: Path) -> tuple[float, list[str]]:
     """Apply the playbook as a fleet; return the seconds, and what each process has taken."""
     with fleet(folder) as (address, started):
         began = time.monotonic()
-        argv = [*TOOL, "fleet", "apply", folder / "play.yml", "--executor", f"dask:{address}", "--yes"]
-        argv += ["--parallel", str(PARALLEL)]
+        argv = [*TOOL, "fleet", "apply", folder / "play.yml", "-i", folder / "all.yml", "--yes"]
+        argv += ["--executor", f"dask:{address}", "--parallel", str(PARALLEL)]
         with open(folder / "said", "w", encoding="utf-8") as out:
             coordinator = subprocess.Popen(argv, stdout=out, stderr=out, env=state(folder, "coordinator"))
             _, status, used = os.wait4(coordinator.pid, 0)

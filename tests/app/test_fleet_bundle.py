@@ -81,6 +81,7 @@ def test_outputs_of_other_playbooks_do_not_travel(folder):
     with pytest.raises(UsageError, match=r"refers\.yml:2:\d+") as refused:
         pack(book)
     assert refused.value.rule == "usage.references"
+    assert refused.value.remedy.endswith(f"vsphere-ai output {folder / 'books' / 'other.yml'} version")
     with pytest.raises(UsageError, match="no playbook"):
         pack(folder / "absent.yml")
 

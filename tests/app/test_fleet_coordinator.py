@@ -13,6 +13,7 @@ from vsphere_ai.app.fleet_coordinator import Coordinator
 from vsphere_ai.app.fleet_holder import Holder
 from vsphere_ai.app.fleet_lease import Held, Terms, clock
 from vsphere_ai.app.fleet_rpc import Caller, Listener
+from vsphere_ai.app.fleet_run import FleetStop
 from vsphere_ai.app.fleet_shard import Shard, outcome_of
 from vsphere_ai.errors import Storage, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.execution.host_budget import LocalBudget
@@ -31,8 +32,8 @@ class Fleet:
     """A coordinator that listens."""
 
     def __init__(self, budget=None):
-        self.stop = 0
-        self.coordinator = Coordinator([SHARD], TERMS, lambda: self.stop, budget)
+        self.stop = FleetStop()
+        self.coordinator = Coordinator([SHARD], TERMS, self.stop, budget)
         self.listener = Listener("127.0.0.1", 0, None, self.coordinator.answer)
 
     def caller(self, token=""):
@@ -41,7 +42,7 @@ class Fleet:
     def acquire(self, worker="a"):
         return self.caller().call("acquire", {"run": RUN, "worker": worker})[0]
 
-    def holder(self, stop=lambda _number: None):
+    def holder(self, stop=lambda _number, _why="": None):
         asked = clock()
         return Holder(self.caller(), RUN, self.acquire()["epoch"], Held(TERMS, asked), stop)
 
@@ -152,14 +153,15 @@ def test_another_coordinator_waits_for_the_lease_of_the_first(fleet):
 
 def test_the_request_to_stop_comes_with_a_renewal_and_nothing_begins_after_it(fleet):
     asked = []
-    with fleet.holder(asked.append):
-        fleet.stop = 2
+    with fleet.holder(lambda number, why: asked.append((number, why))):
+        fleet.stop.halt("munich")
+        fleet.stop(2)
         end = clock() + 5
         while not asked and clock() < end:
             time.sleep(0.01)
-    assert asked[0] == 2
+    assert asked[0] == (15, "stopped because munich failed (--halt-on-failure)"), "the first reason counts"
     time.sleep(TERMS.lease + TERMS.margin)
-    assert fleet.acquire("b") == {"stop": 2}
+    assert fleet.acquire("b") == {"stop": 15}
 
 
 def test_a_coordinator_that_is_gone_ends_the_sending_and_then_the_run(fleet):

@@ -78,7 +78,7 @@ def test_show_tells_how_a_run_ended(command):
     _, out, _ = command("show", record.id)
     for words in (
         ": failed",
-        "with exit code 1 after signal 15",
+        "with exit code 1, after signal 15",
         "vCenter refused it",
         "on this machine and in vCenter",
     ):

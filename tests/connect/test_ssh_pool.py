@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import paramiko
 import pytest
@@ -120,6 +121,30 @@ def test_what_is_in_use_is_never_closed_for_the_bound(host, pool):
         one.run(["ask"], 5)
     assert host.attempts == 2
     until(lambda: open_now(host) == 0)
+
+
+def test_what_nothing_has_used_for_a_while_is_closed_and_opened_again(host, pool, monkeypatch):
+    monkeypatch.setattr(ssh_pool, "IDLE", 0.2)
+    for number in (1, 2):
+        run(pool, "ask", at=named(number))
+    with pool(named(3)) as used:
+        used.run(["ask"], 5)
+        until(lambda: open_now(host) == 1)
+        used.run(["ask"], 5)
+        assert host.attempts == 3, "what is in use stays open"
+    until(lambda: open_now(host) == 0)
+    until(lambda: pool._timer is None)  # nothing to look for
+    assert run(pool, "ask", at=named(1)) == "ran ask\n"
+    assert host.attempts == 4
+
+
+def test_what_is_used_again_and_again_stays_open(host, pool, monkeypatch):
+    monkeypatch.setattr(ssh_pool, "IDLE", 0.3)
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        run(pool, "ask")
+        time.sleep(0.02)
+    assert host.attempts == 1
 
 
 def test_the_end_closes_all(host, pool):

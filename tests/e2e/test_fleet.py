@@ -8,26 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from itertools import pairwise
 
 import pytest
+from support import fleets
+from support.fleets import SITES, effects
 
 pytestmark = pytest.mark.lab
-SCENARIO = """
-name: {0}
-timing: {{boot_seconds: 0.3, task_seconds: {1}, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
-vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
-"""
-SITES = ("berlin", "munich")
-PLAY = "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in SITES)
+PLAY = fleets.playbook()
 
 
 @pytest.fixture
 def sites(make_lab):
-    return {site: make_lab(SCENARIO.format(site, 0.005)) for site in SITES}
+    return {site: make_lab(fleets.scenario(site)) for site in SITES}
 
 
 @pytest.fixture
@@ -36,26 +28,7 @@ def both(cli, sites):
 
 
 def inventory(cli, sites):
-    return cli.file(f"vcenters:\n{''.join(entry(site, lab) for site, lab in sites.items())}", "both.yml")
-
-
-def entry(name, lab):
-    return f"""  {name}:
-    address: 127.0.0.1
-    port: {lab.port}
-    username: administrator@vsphere.local
-    password: "file:{lab.directory / "password"}"
-    tls: {{ca_file: "{lab.directory / "ca.pem"}"}}
-"""
-
-
-def effects(lab):
-    """How often each VM was upgraded, by the lab's ledger."""
-    return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
-
-
-def once(site):
-    return {f"{site}-{n:02}": 1 for n in range(1, 5)}
+    return cli.file(fleets.inventory(sites), "both.yml")
 
 
 def test_one_playbook_is_planned_and_carried_out_in_all_vcenters(cli, sites, both):
@@ -70,12 +43,12 @@ def test_one_playbook_is_planned_and_carried_out_in_all_vcenters(cli, sites, bot
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
     assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    fleets.all_once(sites)
     assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
     assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the journals alone"
     assert cli("fleet", "apply", playbook, "-i", both, "--yes") == 0
     assert cli("fleet", "resume", done["fleet"]) == 0, "it is over, and nothing is sent"
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    fleets.all_once(sites)
 
 
 def test_a_play_has_to_mean_something_somewhere(cli, sites, both):
@@ -106,7 +79,7 @@ def test_one_stale_shard_refuses_all_of_a_saved_plan(cli, sites, both, tmp_path)
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, after):
     """The whole process is killed when so many changes are in the ledgers; some are under way then."""
-    sites = {site: make_lab(SCENARIO.format(site, 0.3)) for site in SITES}
+    sites = {site: make_lab(fleets.scenario(site, 0.3)) for site in SITES}
     both = inventory(cli, sites)
     arguments = ("fleet", "apply", cli.file(PLAY), "-i", both, "--yes", "--parallel", "2")
     process = subprocess.Popen(
@@ -127,7 +100,7 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     shards = json.loads(cli.out)["fleets"][0]["shards"]
     assert not all(s["state"] == "done" for s in shards), "it was killed in the middle"
     assert cli("fleet", "resume") == 0, cli.out + cli.err
-    assert {site: effects(lab) for site, lab in sites.items()} == {site: once(site) for site in SITES}
+    fleets.all_once(sites)
     assert cli("fleet", "status", "--format", "json") == 0
     again = json.loads(cli.out)["fleets"][0]["shards"]
     assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
@@ -135,34 +108,11 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     assert [(s["changed"], s["verified"]) for s in again] == [(4, 4)] * 2, "also what was under way when it was killed"
 
 
-HOSTS = """
-name: {0}
-timing: {{boot_seconds: 0.6, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts:
-  - name: "esx[01:02].{0}.local"
-    cluster: {0}
-    ssh: {{running: true, policy: on}}
-    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
-"""
-FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
-
-
 def test_the_budget_counts_hosts_of_all_vcenters(cli, make_lab):
-    sites = {site: make_lab(HOSTS.format(site)) for site in SITES}
-    both, playbook = inventory(cli, sites), cli.file(FUNCTIONS)
+    sites = {site: make_lab(fleets.hosts(site)) for site in SITES}
+    both, playbook = inventory(cli, sites), cli.file(fleets.FUNCTIONS)
     given = ("fleet", "apply", playbook, "-i", both, "--yes", "--budget", "1")
     assert cli(*given, "--reboot", "3") == 3, cli.out + cli.err
     assert cli.error == "reboot.other-number"
     assert cli(*given, "--reboot", "4") == 0, cli.out + cli.err
-    spans = [(start, end) for lab in sites.values() for start, end in maintenance(lab)]
-    assert len(spans) == 4
-    spans.sort()
-    assert all(end <= start for (_, end), (start, _) in pairwise(spans)), spans
-
-
-def maintenance(lab):
-    """From when to when each host was in maintenance mode, by the lab's ledger."""
-    entries = lab.get("/lab/ledger")["entries"]
-    began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
-    return [(began[e["object"]], e["time"]) for e in entries if e["call"] == "ExitMaintenanceMode_Task"]
+    assert len(fleets.one_at_a_time(sites)) == 4

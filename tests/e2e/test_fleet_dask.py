@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trustme
 from support.dask_fleet import QUICK, Cluster
-from support.fleets import SITES, all_once, effects, hold, once, playbook, scenario, struck, until
+from support.fleets import (
+    FUNCTIONS,
+    SITES,
+    all_once,
+    effects,
+    hold,
+    hosts,
+    once,
+    one_at_a_time,
+    playbook,
+    scenario,
+    struck,
+    until,
+)
 from support.fleets import inventory as text_of
 
 from vsphere_ai.runs import journal
@@ -19,6 +31,7 @@ from vsphere_ai.security.state_dir import state_dir
 
 pytestmark = pytest.mark.lab
 BERLIN = playbook(["berlin"])
+HARDWARE = "  hardware: {version: 19}\n"
 SLOW = scenario("berlin", 0.4)
 FENCED = r"is over|so nothing is sent"
 
@@ -84,6 +97,7 @@ def sessions(client):
 
 def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_lab, cluster):
     sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
+    cluster.means(SITES)
     workers = served(cluster, *(inventory(cli, site, lab) for site, lab in sites.items()))
     whole = cli.file(playbook())
     assert cli("fleet", "plan", whole, *cluster.place) == 0, cli.err
@@ -94,7 +108,6 @@ def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_
     assert f"{wrong.parent / 'more.yml'}:2:23" in cli.err, "the place in the operator's file"
     assert cli("fleet", "plan", whole, *cluster.place, "--vcenter", "berlin,hamburg") == 5
     assert cli.error == "fleet.no-worker"
-    assert cli("fleet", "plan", whole, *cluster.place, "-i", "berlin.yml") == 64
     assert cli("fleet", "apply", whole, *cluster.place, "--yes", "--format", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
@@ -112,6 +125,37 @@ def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_
     assert "9.9.9" in cli.err
 
 
+def test_a_vcenter_whose_worker_is_away_is_not_left_out_unseen(cli, make_lab, cluster, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(cluster.folder))
+    lab = make_lab(scenario("berlin", 0.02))
+    served(cluster, inventory(cli, "berlin", lab))
+    everywhere = cli.file('- vms: "*"\n  hardware: {version: 19}\n')
+    assert cli("fleet", "plan", everywhere, *cluster.away) == 64, "who knows whether there are more"
+    assert cli.error == "usage.vcenter"
+    assert "workers offer berlin now" in cli.err
+    assert "--vcenter berlin" in cli.err
+    cluster.means(SITES)
+    for command in ("plan", "apply"):
+        assert cli("fleet", command, everywhere, *cluster.place) == 5
+        assert cli.error == "fleet.no-worker"
+        assert "no worker for vCenter munich" in cli.err
+        assert f"vsphere-ai fleet worker {cluster.address}" in cli.err, "what to do"
+        assert "or leave it out: --vcenter berlin" in cli.err
+    assert cli("fleet", "plan", everywhere, *cluster.place, "--vcenter", "berlin") == 0, cli.err
+    both = f"- vms: berlin-*\n  vcenter: berlin\n{HARDWARE}- vms: x-*\n  vcenter: SITE\n{HARDWARE}"
+    chosen = (*cluster.away, "--vcenter", "berlin")
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *cluster.place, "--vcenter", "berlin") == 0, (
+        cli.err
+    )
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "oslo")), *cluster.place, "--vcenter", "berlin") == 65
+    assert "oslo" in cli.err, "no inventory has it"
+    assert cli("fleet", "plan", cli.file(both.replace("SITE", "munich")), *chosen) == 65, "nobody here knows it"
+    assert "munich" in cli.err
+    assert cli("fleet", "plan", everywhere, *cluster.away, "--vcenter", "berlni") == 5
+    assert "did you mean 'berlin'?" in cli.err
+    assert effects(lab) == {}
+
+
 def require_no_secret(sites, cluster, workers):
     """No password left its site: it is in the memory of the worker there, and of no other process; and in no file."""
     words = [(lab.directory / "password").read_text().strip() for lab in sites.values()]
@@ -121,6 +165,26 @@ def require_no_secret(sites, cluster, workers):
     files = [path.read_bytes() for path in state_dir().rglob("*") if path.is_file()]
     assert len(files) > 3
     assert not [word for word in words if any(word in t for t in texts) or any(word.encode() in f for f in files)]
+
+
+def test_what_differs_by_site_is_a_variable_of_each_inventory(cli, make_lab, cluster):
+    """References to other playbooks do not travel, and their refusal says this."""
+    sites = {site: make_lab(scenario(site, 0.02)) for site in SITES}
+    cluster.means(SITES)
+    wanted = {"berlin": 18, "munich": 19}
+    for site, lab in sites.items():
+        own = cli.file(f"{text_of({site: lab})}vars: {{version: {wanted[site]}}}\n", f"{site}.yml")
+        served(cluster, own)
+    cli.file(playbook(), "other.yml")
+    refers = cli.file("- vms: '*'\n  hardware: {version: '${ref:other.version}'}\n", "refers.yml")
+    assert cli("fleet", "plan", refers, *cluster.place) == 64
+    assert cli.error == "usage.references"
+    assert "as vars: into the inventory of each worker" in cli.err
+    varies = "- vars: {version: {type: integer}}\n- vms: '*'\n  hardware: {version: '${version}'}\n"
+    assert cli("fleet", "apply", cli.file(varies, "varies.yml"), *cluster.place, "--yes") == 0, cli.err
+    for site, lab in sites.items():
+        versions = {e["detail"]["version"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task"}
+        assert versions == {f"vmx-{wanted[site]}"}
 
 
 @pytest.mark.parametrize("moment", ["lease", "intent", "end"])
@@ -260,7 +324,7 @@ def test_with_tls_only_certificates_of_the_fleet_are_accepted(cli, make_lab, mak
     lab = make_lab(scenario("berlin", 0.02))
     served(cluster, inventory(cli, "berlin", lab))
     own_playbook = cli.file(BERLIN)
-    place = ["--executor", f"dask:{cluster.address}"]
+    place = ["--executor", f"dask:{cluster.address}", "-i", cluster.inventory]
     stranger = [text for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), other, strict=True) for text in pair]
     assert cli("fleet", "plan", own_playbook, *place, *stranger) == 5
     assert cli.error == "fleet.scheduler"
@@ -319,30 +383,10 @@ def calls(lab):
     return entries[last + 1 :]
 
 
-HOSTS = """
-name: {0}
-timing: {{boot_seconds: 0.3, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters: [{{name: {0}}}]
-hosts:
-  - name: "esx[01:02].{0}.local"
-    cluster: {0}
-    ssh: {{running: true, policy: on}}
-    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
-"""
-FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
-
-
 def test_one_worker_serves_two_vcenters_within_one_budget(cli, make_lab, cluster):
-    labs = {site: make_lab(HOSTS.format(site)) for site in SITES}
+    labs = {site: make_lab(hosts(site)) for site in SITES}
+    cluster.means(SITES)
     served(cluster, cli.file(text_of(labs), "both.yml"))
     given = ("fleet", "apply", cli.file(FUNCTIONS), *cluster.place, "--yes", "--reboot", "4", "--budget", "1")
     assert cli(*given) == 0, cli.out + cli.err
-    found = []
-    for lab in labs.values():
-        entries = lab.get("/lab/ledger")["entries"]
-        began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
-        ended = {e["object"]: e["time"] for e in entries if e["call"] == "ExitMaintenanceMode_Task"}
-        found += [(began[host], ended[host]) for host in began]
-    assert len(found) == 4
-    found.sort()
-    assert all(end <= start for (_, end), (start, _) in pairwise(found)), found
+    assert len(one_at_a_time(labs)) == 4

@@ -36,7 +36,7 @@ def cluster(tmp_path, monkeypatch):
     for name, value in {**QUICK, **TERMS}.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(QUICK, name, value)
-    made = Cluster(tmp_path)
+    made = Cluster(tmp_path, sites=SITES)
     yield made
     made.close()
 

@@ -54,10 +54,14 @@ def process(labs):
             each.process.kill()
 
 
-def states(cli, *fleet):
-    """The state of each shard of the latest fleet by `fleet status`, which asks no vCenter."""
+def shards(cli, *fleet):
+    """Each shard of the latest fleet by `fleet status`, which asks no vCenter."""
     assert cli("fleet", "status", *fleet, "--format", "json") == 0, cli.err
-    return {s["vcenter"]: s["state"] for s in json.loads(cli.out)["fleets"][-1]["shards"]}
+    return {s["vcenter"]: s for s in json.loads(cli.out)["fleets"][-1]["shards"]}
+
+
+def states(cli, *fleet):
+    return {name: shard["state"] for name, shard in shards(cli, *fleet).items()}
 
 
 def stopping(process):
@@ -132,20 +136,27 @@ FAILS = [{"on": "UpgradeVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}
 
 @pytest.mark.parametrize("halt", [True, False])
 def test_a_failure_in_one_vcenter_stops_the_others_only_where_that_is_asked_for(cli, labs, given, process, halt):
-    labs["berlin"].set_faults(FAILS)
+    fleets.hold(labs["berlin"], nth=1)
     fleets.hold(labs["munich"], nth=2)
     running = process(*given, *(["--halt-on-failure"] if halt else []))
     fleets.struck(*labs.values())
+    labs["berlin"].set_faults(FAILS)  # the next one
     if halt:
         running.until(lambda out: any("munich" in line and "stopping" in line for line in out))
     else:
         fleets.until(lambda: states(cli)["berlin"] == "failed")
     labs["munich"].clear_faults()
     assert running.wait() == 1, "the code of the failure: no one sent a signal\n" + running.said
-    assert effects(labs["berlin"])["berlin-01"] == 0
+    assert effects(labs["berlin"])["berlin-02"] == 0
     assert sum(effects(labs["munich"]).values()) == (2 if halt else 4)
     assert states(cli) == {"berlin": "failed", "munich": "stopped" if halt else "done"}
     assert "143" not in running.said
+    why = "stopped because berlin failed (--halt-on-failure)"
+    assert (why in running.said, "the operator" in running.said) == (halt, False), running.said
+    munich = shards(cli)["munich"]
+    assert munich["message"] == (why if halt else "")
+    assert cli("show", munich["run"]) == 0
+    assert (f", {why}" in cli.out, "signal" in cli.out) == (halt, False), cli.out
     labs["berlin"].clear_faults()
     assert cli("fleet", "resume") == 0, cli.out + cli.err
     fleets.all_once(labs)
@@ -224,7 +235,13 @@ def test_a_vcenter_that_is_not_as_planned_when_its_run_begins_is_refused_alone(c
     assert "refused" in cli.out
     assert "stale" in cli.out
     assert "plan it again" in cli.err, "resuming it again would lead nowhere"
-    assert states(cli, fleet) == {"berlin": "done", "munich": "not started"}
+    assert states(cli, fleet) == {"berlin": "done", "munich": "refused"}
+    refused = shards(cli, fleet)["munich"]
+    assert refused["rule"] == "plan.stale"
+    assert "munich-01: upgrade to hardware version 19" in refused["message"]
+    assert cli("fleet", "status", fleet) == 0
+    assert f"munich: fleet {fleet} is stale" in cli.out
+    assert cli("fleet", "resume", fleet) == 3, "it is asked for again, and refused again"
     assert {site: effects(lab) for site, lab in labs.items()} == {
         "berlin": fleets.once("berlin"),
         "munich": {"munich-01": 1},

@@ -50,6 +50,19 @@ def test_what_is_refused_is_sent_again_with_fewer_in_flight(lab, cli, ledger):
     assert lab.check()["ok"]
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_answer_of_the_proxy_is_no_word_of_how_much_is_under_way(lab, cli, ledger, when, monkeypatch):
+    """HTTP 503 may come before vCenter has the request and after it has carried it out: what became of it is read."""
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 0.5)
+    lab.set_faults([{"on": "ReconfigVM_Task", "every": 3, "times": 5, "when": when, "do": 503}])
+    play = cli.file(PLAY)
+    assert cli.run("apply", play, "--yes", "--parallel", "16") == 0, cli.out + cli.err
+    effects = Counter(e["object"] for e in ledger() if e["call"] == "ReconfigVM_Task")
+    assert effects == {f"vm-{n:02}": 1 for n in range(1, VMS + 1)}
+    assert len(lab.get("/lab/faults")["fired"]) == 5
+    assert "takes no more tasks at a time" not in cli.text("run.notice")
+
+
 def test_a_vcenter_that_never_has_room_ends_the_step_and_changes_nothing(lab, cli, ledger, monkeypatch):
     monkeypatch.setattr("vsphere_ai.execution.actions.executor.BUSY", 0.5)
     lab.set_faults([{"on": "ReconfigVM_Task", "do": {"fault": "TooManyConcurrentNativeClones"}}])

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 import time
 
 import pytest
@@ -469,3 +470,34 @@ def test_a_lock_that_could_not_be_removed_is_told_of_and_taken_over_next_time(la
     assert cli("apply", play, "--yes", "--lock", "local") == 0
     assert "lock.not-removed" not in cli.rules
     assert free(vcenter), left
+
+
+def test_a_run_that_has_lost_its_lock_says_so_and_not_that_it_was_stopped_by_someone(lab, cli, monkeypatch):
+    """Its lock in vCenter is removed while the first of two hosts is changed: the second one is left."""
+    monkeypatch.setattr(vcenter_lock, "PERIOD", QUICK)
+
+    def remove():
+        end = time.monotonic() + 60
+        while not lab.get("/lab/faults")["fired"] and time.monotonic() < end:
+            time.sleep(0.05)
+        with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
+            vcenter_lock.remove(session.vcenter, vcenter_lock.find(session.vcenter).ref)
+        time.sleep(LAPSED)
+        lab.clear_faults()
+
+    lab.set_faults([{"on": "UpdateDateTimeConfig", "nth": 1, "do": "hold"}])
+    other = threading.Thread(target=remove)
+    other.start()
+    wanted = "{servers: [10.0.0.9], running: true, policy: on, firewall: true}"
+    play = cli.file(f"- hosts: esx[01:02].*\n  ntp: {wanted}\n")
+    assert cli("apply", play, "-i", INVENTORY, "--yes", "--lock", "vcenter", "--parallel", "1") == 7, cli.out + cli.err
+    other.join()
+    assert cli.error == "lock.lost", cli.err
+    assert sum(e["call"] == "UpdateDateTimeConfig" for e in lab.get("/lab/ledger")["entries"]) == 1
+    why = "stopped: the lock in vCenter was lost"
+    (run,) = journal.files()
+    record = journal.open_run(run.stem)
+    assert (record.run.signal, record.run.stopped) == (signal.SIGTERM, why)
+    record.close()
+    assert cli("show", run.stem) == 0
+    assert f", {why}" in cli.out

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from vsphere_ai.errors import Conflict, VimFault
+from vsphere_ai.errors import Conflict, OutcomeUnknown, VimFault
 from vsphere_ai.execution.actions import in_flight
 from vsphere_ai.execution.actions.in_flight import InFlight, is_refusal
 
@@ -33,6 +33,7 @@ def fault(text=BUSY, name="SystemError", task=""):
         (fault("busy", "ResourceInUse"), False),
         (fault("busy", "TaskInProgress"), False),
         (Conflict("too many concurrent operations", ""), False),
+        (OutcomeUnknown("UpgradeVM_Task: sent, but the answer was lost (it is no SOAP: no healthy upstream)"), False),
     ],
 )
 def test_what_is_a_refusal(error, refused):

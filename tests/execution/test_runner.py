@@ -668,6 +668,7 @@ def test_a_stop_before_anything_starts_nothing():
     plan, executor = vms_only(1), None
     executor = Executor(plan)
     runner = Runner(plan, executor, lambda event: None)
-    runner.stop(15)
+    runner.stop(15, "stopped because munich failed")
     run = runner.run()
-    assert (executor.done, run.signal, run.exit_code) == ([], 15, 0)
+    assert (executor.done, run.signal, run.exit_code, run.stopped) == ([], 15, 0, "stopped because munich failed")
+    assert {(o.rule, o.reason) for o in run.outcomes} == {("run.stopped", run.stopped)}

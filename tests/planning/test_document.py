@@ -21,6 +21,7 @@ from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import (
+    LONG,
     MOST_CHANGES,
     Approved,
     PlanDocument,
@@ -124,6 +125,17 @@ def test_invisible_characters_are_escaped_and_stay_the_same_value():
     assert json.loads(text) == {"name": name, "größe": "训练"}
     assert not set(text) & set(name) - set("esx31m[2J")
     assert "训练" in text
+
+
+def test_each_entry_of_a_long_list_takes_one_line_wherever_it_is():
+    entries = [{"id": n, "after": [n - 1]} for n in range(LONG + 1)]
+    document = {"shards": [{"plan": {"steps": entries, "waves": [], "few": entries[:1]}}], "budget": None}
+    text = dumps(document)
+    assert json.loads(text) == document
+    assert sum(line.strip(" ,") == json.dumps(entries[7]) for line in text.splitlines()) == 1
+    assert len(text.splitlines()) < LONG + 30
+    few = {"shards": [{"steps": entries[:LONG], "text": "é", "none": {}}], "budget": 3}
+    assert dumps(few) == json.dumps(few, indent=2, ensure_ascii=False)
 
 
 # -- the digest

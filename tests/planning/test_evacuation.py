@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -25,12 +26,14 @@ from support.estates import (
 )
 from support.judging import rules
 
+from vsphere_ai.capacity.solve import solve
 from vsphere_ai.compat.vgpu_vmotion import SERVICE, Stun, not_opted_in, stun, stun_times
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
+from vsphere_ai.planning import vgpu_moves
 from vsphere_ai.planning.evacuation import why_pinned
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
@@ -292,6 +295,49 @@ def test_a_host_whose_vms_go_off_later_takes_none():
 
 
 # -- around it
+
+
+def any_farm(chance):
+    """Some hosts in a cluster, not all alike, each with up to two VMs that have vGPUs; and how they are taken out."""
+    hosts, number, facts = chance.randint(2, 9), 0, []
+    for host_number in range(1, hosts + 1):
+        profiles = chance.choice([(), (HALF,), (HALF, HALF), (WHOLE,), (HALF,), ()])
+        own = range(number + 1, number + 1 + len(profiles))
+        number += len(profiles)
+        more = {
+            "network": ("Network:a", "Network:b")[: chance.choice((1, 2, 2, 2))],
+            "runtime.inMaintenanceMode": chance.random() < 0.08,
+            "probes": smi({PCI[0]: OFF}, driver=chance.choice(("535.183.01",) * 5 + ("550.54.16",))),
+            "config__sharedGpuCapabilities": chance.choice(((),) * 4 + (({"vgpu": HALF, "migrateSupported": False},),)),
+        }
+        facts.append(gpu_host(host_number, own, **more))
+        for n, profile in zip(own, profiles, strict=True):
+            networks = ("Network:a", "Network:b")[: chance.choice((0, 1, 1, 2))]
+            state = chance.choice(("poweredOn",) * 9 + ("poweredOff",))
+            facts.append(gpu_vm(n, host_number, profile, network=networks, runtime__powerState=state))
+    left_out = chance.choice((0, 0, 1, 2))
+    how = {"max_unavailable": chance.choice((1, 1, 1, 2, 3)), **chance.choice(({}, {}, {"serial": (1, 2)}))}
+    return farm(*facts), range(1, hosts + 1 - min(left_out, hosts - 1)), how
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_moves_are_those_of_a_search_over_all_hosts(monkeypatch, seed):
+    """A plan is the same whether each window looks at every host, or at the first of those that are alike."""
+    seen, hosts, how = any_farm(random.Random(seed))
+    quick = rolled(seen, hosts, **how)
+    monkeypatch.setattr(vgpu_moves._Sequence, "_first_fit", lambda *_: None)
+    assert rolled(seen, hosts, **how) == quick
+
+
+def test_most_moves_take_no_search_over_all_hosts(monkeypatch):
+    searched, moved = [], 0
+    monkeypatch.setattr(vgpu_moves, "solve", lambda *given: searched.append(given) or solve(*given))
+    for seed in range(60):
+        seen, hosts, how = any_farm(random.Random(seed))
+        moved += len(moves(rolled(seen, hosts, **how)))
+    searches = [demands for _, demands in searched if any(d.hosts for d in demands)]
+    assert moved > 60
+    assert len(searches) < moved / 2
 
 
 def test_the_seconds_of_all_devices_are_added():

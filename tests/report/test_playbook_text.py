@@ -109,7 +109,8 @@ FARMS = {"finished": finished_farm, "plain": plain_farm, "instances": instances,
 def test_shown_and_planned_again_nothing_changes(farm, tmp_path):
     of = farm()
     _, plan = planned_again(shown(of), of, tmp_path)
-    assert plan.is_empty, plan.problems or [i for i in plan.items if i.changes]
+    assert not plan.steps, [i for i in plan.items if i.changes]
+    assert not plan.problems
     assert {i.target for i in plan.items} == {*of.hosts, *of.vms}
 
 

@@ -72,6 +72,9 @@ def test_a_stopped_run_says_how_to_go_on():
     stopped = run_text(run("done", "done", "skipped", "skipped", signal=2))
     assert "2 steps were not started\n" in stopped, "nothing failed: there is no 'because of that'"
     assert "stopped" not in run_text(GOOD)
+    halted = run_text(replace(run("done", "done", "skipped", "skipped", signal=15), stopped="stopped because it rains"))
+    assert "stopped because it rains" in halted
+    assert "operator" not in halted
 
 
 def test_what_is_left_open_is_named():

@@ -106,9 +106,17 @@ class Process:
 class Cluster:
     """A scheduler, and workers with state folders of their own: each is a machine of its own."""
 
-    def __init__(self, folder, tls=None):
+    def __init__(self, folder, tls=None, sites=("berlin",)):
         self.folder, self.tls, self.processes, self.workers = folder, tls, [], 0
+        self.means(sites)
         self.start_scheduler()
+
+    def means(self, sites):
+        """Let the coordinator's inventory have these vCenters: none is reached from there, and no password is there."""
+        self.inventory = self.folder / "campaign.yml"
+        own = 'address: {0}.invalid, username: none, password: "env:THERE_IS_NONE"'
+        lines = (f"  {site}: {{{own.format(site)}}}\n" for site in sites)
+        self.inventory.write_text(f"vcenters:\n{''.join(lines)}", "utf-8")
 
     def start_scheduler(self, port=0):
         files = []
@@ -154,6 +162,12 @@ class Cluster:
 
     @property
     def place(self):
+        """Options of the coordinator's commands."""
+        return ["-i", str(self.inventory), *self.away]
+
+    @property
+    def away(self):
+        """These without an inventory."""
         return ["--executor", f"dask:{self.address}", *self.tls_options]
 
     def close(self):

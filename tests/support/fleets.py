@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from itertools import pairwise
 
 SITES = ("berlin", "munich")
 VMS = 4
@@ -14,11 +15,28 @@ clusters: [{{name: {0}}}]
 hosts: [{{name: esx01.{0}.local, cluster: {0}, ssh: {{running: true, policy: on}}}}]
 vms: [{{name: "{0}-[01:04]", host: esx01.{0}.local}}]
 """
+HOSTS = """
+name: {0}
+timing: {{boot_seconds: {1}, task_seconds: 0.02, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+clusters: [{{name: {0}}}]
+hosts:
+  - name: "esx[01:02].{0}.local"
+    cluster: {0}
+    ssh: {{running: true, policy: on}}
+    nics: [{{name: vmnic1, pci: 0000:18:00.1, model: X710}}]
+"""
+FUNCTIONS = "- hosts: \"esx*\"\n  sriov: {'0000:18:00.1': 4}\n  rolling: {reboot: api}\n"
+"""A playbook that reboots each host of `hosts` once."""
 
 
 def scenario(site, task_seconds=0.005):
     """A farm of one host with four VMs, `SITE-01` to `SITE-04`."""
     return SCENARIO.format(site, task_seconds)
+
+
+def hosts(site, boot_seconds=0.4):
+    """A farm of two hosts with a NIC that takes virtual functions."""
+    return HOSTS.format(site, boot_seconds)
 
 
 def playbook(sites=SITES):
@@ -44,6 +62,24 @@ def _entry(name, lab):
 def effects(lab):
     """How often each VM was upgraded, by the lab's ledger."""
     return Counter(e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task")
+
+
+def windows(labs):
+    """The windows of all hosts in the order in which they began, by the ledgers: (begin, end, site)."""
+    found = []
+    for site, lab in labs.items():
+        entries = lab.get("/lab/ledger")["entries"]
+        began = {e["object"]: e["time"] for e in entries if e["call"] == "EnterMaintenanceMode_Task"}
+        ended = {e["object"]: e["time"] for e in entries if e["call"] == "ExitMaintenanceMode_Task"}
+        found += [(began[host], ended[host], site) for host in began]
+    return sorted(found)
+
+
+def one_at_a_time(labs):
+    """Assert that no two hosts were out of service at once in all labs; return their windows."""
+    found = windows(labs)
+    assert all(end <= start for (_, end, _), (start, *_) in pairwise(found)), found
+    return found
 
 
 def once(site):

@@ -84,7 +84,7 @@ def test_the_table_of_the_guide_is_what_the_simulation_prints():
         ("run: read from vCenter", 1000, 315),
         ("steps", 1, 28),
         ("journal", 1, 29),
-        ("saved plan", 1, 42),
+        ("saved plan", 1, 27),
     ],
 )
 def test_costs_per_host_in_the_guide_follow_from_what_was_measured(row, scale, said):

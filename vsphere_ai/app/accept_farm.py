@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -47,6 +46,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds
+from vsphere_ai.security.state_dir import write_private
 
 Facts = Mapping[str, Mapping[str, str]]
 
@@ -197,15 +197,7 @@ def _inputs(request: AcceptRequest) -> Facts:
 
 def _write(made: Certificate, path: Path) -> None:
     """Write the certificate whole or not at all; only its owner can read it."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(saved(made), file, indent=2)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    write_private(path, json.dumps(saved(made), indent=2).encode())
 
 
 def _now() -> datetime:

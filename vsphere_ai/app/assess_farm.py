@@ -101,7 +101,7 @@ def _assess_playbook(
 
     def examined(estate: Estate) -> tuple[tuple[Assessed, ...], Farm]:
         view = view_as_planned(desired, estate, kinds())
-        chosen = frozenset(t.ref for t in desired) | {h.ref for t in desired for h in estate.hosts_for(t.ref)}
+        chosen = frozenset(t.ref for t in desired) | estate.hosts_around(t.ref for t in desired)
         return _examined(view, will_run(estate, desired), records, chosen)
 
     return evaluate_with(kinds(), estate, examined)[0]

@@ -83,10 +83,7 @@ def read(session: Session) -> Estate:
     """Read what is looked at of hosts and clusters; no host is logged in to."""
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = Request(
-        paths={
-            "HostSystem": (*paths, *NETWORK),
-            "ClusterComputeResource": ("name", "parent", "configurationEx"),
-        },
+        paths={"HostSystem": (*paths, *NETWORK), "ClusterComputeResource": ("name", "parent", "configurationEx")},
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
         worth=is_worth,
         parallel=session.options.parallel,

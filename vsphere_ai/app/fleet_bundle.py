@@ -73,7 +73,8 @@ def _refused(reference: Reference) -> Value:
     text = (
         f"{reference.mark}: '{reference.text}' is an output of another playbook, which workers of a fleet do not have"
     )
-    help = "write its value, or use a variable and --var; --executor local takes references"
+    site = "write a variable there, and its value as vars: into the inventory of each worker, or give --var"
+    help = f"{site}; the value now: vsphere-ai output {reference.file} {reference.name}"
     raise UsageError(text, help, rule="usage.references")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from vsphere_ai.app import fleet_record
 from vsphere_ai.app.fleet_lease import Lease, Terms
 from vsphere_ai.app.fleet_rpc import Answer, Values
+from vsphere_ai.app.fleet_run import FleetStop
 from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, outcome_of
 from vsphere_ai.app.fleet_wire import event_of, outcome_of_values, outcome_values
 from vsphere_ai.errors import REPORT_IT, Locked, Storage, UsageError
@@ -44,16 +45,12 @@ class Care:
 
 
 class Coordinator:
-    """Answers workers. `stopping` returns the number of the signal with which all shards are to stop, 0 before."""
+    """Answers workers, also that all shards are to stop."""
 
     def __init__(
-        self,
-        shards: Sequence[Shard],
-        terms: Terms,
-        stopping: Callable[[], int],
-        budget: HostBudget | None = None,
+        self, shards: Sequence[Shard], terms: Terms, stop: FleetStop, budget: HostBudget | None = None
     ) -> None:
-        self.terms, self.stopping, self._budget = terms, stopping, budget
+        self.terms, self.stop, self._budget = terms, stop, budget
         self._events: deque[tuple[str, object]] = deque()
         self.changed = threading.Condition()
         """Notified when a shard is settled."""
@@ -133,7 +130,7 @@ class Coordinator:
         match op:
             case "renew":
                 self._keep(care, values.get("events"))
-                return {"stop": self.stopping()}
+                return {"stop": self.stop.ordered, "why": self.stop.why}
             case "begin" | "add":
                 self._write(op, care, values, blob)
             case "login":
@@ -157,9 +154,8 @@ class Coordinator:
             self.settle(care.shard.run, stored)
         if care.settled is not None:
             return {"outcome": outcome_values(stored)}, b""
-        stop = self.stopping()
-        if stop:
-            return {"stop": stop}, b""
+        if self.stop.ordered:
+            return {"stop": self.stop.ordered}, b""
         now = care.asked = time.monotonic()
         wait = care.lease.wait(now)
         if wait:

@@ -26,7 +26,8 @@ from vsphere_ai.app.fleet_planner import estate_values
 from vsphere_ai.app.fleet_task import carry_out
 from vsphere_ai.app.fleet_wire import error_of, event_of
 from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.planning.document import open_saved
 
 if TYPE_CHECKING:
@@ -89,12 +90,17 @@ class DaskFleet:
         )
 
     def chosen(self, request: FleetPlanRequest) -> tuple[str, ...]:
-        """Return the vCenters that are named, else all that workers offer; an error where one has no fitting worker."""
-        if request.estate.inventory is not None:
-            text = f"-i {request.estate.inventory} is for --executor local: each worker has its own inventory"
-            raise UsageError(text, "leave it out; --vcenter chooses vCenters", rule="usage.executor")
+        """Return the vCenters that are named, else all of the inventory; an error where one has no fitting worker.
+
+        Never those that workers offer: one whose worker is away would be left out, and no one would see it.
+        """
         offers = self.offers()
-        names = tuple(dict.fromkeys(request.vcenters)) or tuple(sorted({n for o in offers for n in o.vcenters}))
+        names = tuple(dict.fromkeys(request.vcenters)) or _of_inventory(request)
+        if not names and offers:
+            offered = ",".join(sorted({n for o in offers for n in o.vcenters}))
+            text = f"there is no inventory that says which vCenters are meant; workers offer {offered} now"
+            remedy = f"give -i INVENTORY, of which only these names are used, or --vcenter {offered} where that is all"
+            raise UsageError(text, remedy, rule="usage.vcenter")
         self.require_workers(names, offers)
         return names
 
@@ -103,11 +109,13 @@ class DaskFleet:
         offers = self.offers() if offers is None else offers
         offered = {name for o in offers for name in o.vcenters}
         missing = [n for n in names if n not in offered]
-        start = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY"
         if missing or not names:
             what = f"for vCenter {', '.join(missing)}" if missing else "of a fleet"
-            near = suggest(missing[0], offered, "workers offer") if missing and offered else start
-            raise Unreachable(f"the scheduler at {self.address} has no worker {what}", near, rule="fleet.no-worker")
+            near = did_you_mean(missing[0], offered) if missing else ""
+            served = ",".join(n for n in names if n in offered)
+            rest = near or (f"or leave it out: --vcenter {served}" if served else "")
+            remedy = f"start one: vsphere-ai fleet worker {self.address} -i INVENTORY{'; ' if rest else ''}{rest}"
+            raise Unreachable(f"the scheduler at {self.address} has no worker {what}", remedy, rule="fleet.no-worker")
         others = [o for o in offers if o.version != __version__ and set(o.vcenters) & set(names)]
         if others:
             of = ", ".join(f"{o.name}: {o.version}" for o in others)
@@ -130,7 +138,8 @@ class DaskFleet:
     def plan(self, request: FleetPlanRequest, name: str, emit: Emit) -> Found:
         """Plan one vCenter on a worker of it."""
         bundle = bundle_values(pack(request.playbook, request.estate.vars_files))
-        others: list[JsonValue] = [*sorted({n for o in self.offers() for n in o.vcenters})]
+        named = _of_inventory(request) or (n for o in self.offers() for n in o.vcenters)
+        others: list[JsonValue] = [*sorted({*named, *request.vcenters})]
         asked: dict[str, JsonValue] = {"op": "plan", "vcenter": name, "bundle": bundle}
         asked |= {"estate": estate_values(request.estate), "others": others}
         found = self._asked(name, asked, emit)
@@ -175,6 +184,16 @@ class DaskFleet:
                 text = f"the last worker for vCenter {name} was lost {self.terms.patience:g} s ago"
                 raise Unreachable(text, "start one; nothing was changed", rule="fleet.no-worker")
         return answer_of(future)
+
+
+def _of_inventory(request: FleetPlanRequest) -> tuple[str, ...]:
+    """Return the vCenters of this machine's inventory, of which nothing else is used; () where there is none."""
+    try:
+        return tuple(find_inventory(request.estate.inventory).vcenters)
+    except UsageError as error:
+        if error.rule != "inventory.none":
+            raise
+        return ()
 
 
 def answer_of(future: Future) -> Mapping[str, JsonValue]:

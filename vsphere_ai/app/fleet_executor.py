@@ -41,7 +41,7 @@ class DaskExecutor:
     def run(self, shards: Sequence[Shard], emit: FleetEmit) -> Iterator[ShardOutcome]:
         """Carry shards out; yield the outcome of each as soon as it is known."""
         budget = LocalBudget(self._options.budget) if self._options.budget else None
-        coordinator = Coordinator(shards, self._fleet.terms, lambda: self._stop.ordered, budget)
+        coordinator = Coordinator(shards, self._fleet.terms, self._stop, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         if self._fleet.settings is None:
             require_loopback(host, f"--listen {host}")
@@ -64,8 +64,8 @@ class DaskExecutor:
                 emit(vcenter, event)
             for outcome in known:
                 watch.drop(outcome.run)
-                if self._options.halt_on_failure and not outcome.over and not self._stop.ordered:
-                    self._stop.halt()
+                if self._options.halt_on_failure and not outcome.over:
+                    self._stop.halt(outcome.vcenter)
                 yield outcome
             if time.monotonic() - looked > pause:
                 watch.look()

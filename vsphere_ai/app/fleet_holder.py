@@ -6,13 +6,14 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Event
 from vsphere_ai.app.fleet_lease import Held, clock
 from vsphere_ai.app.fleet_rpc import Caller, Values
+from vsphere_ai.app.fleet_run import FleetStop
 from vsphere_ai.app.fleet_wire import cleaned, event_values
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
 from vsphere_ai.runs.replica import Change
@@ -26,10 +27,10 @@ MOST_EVENTS = 5_000
 class Holder:
     """Publisher of a journal, budget of hosts and gate of changes, for as long as a lease lasts.
 
-    `stop` is called with the number of a signal when the coordinator asks to stop, and when the lease is lost.
+    `stop` is called when the coordinator asks to stop, and when the lease is lost.
     """
 
-    def __init__(self, caller: Caller, run: str, epoch: int, held: Held, stop: Callable[[int], None]) -> None:
+    def __init__(self, caller: Caller, run: str, epoch: int, held: Held, stop: FleetStop) -> None:
         self._caller, self._run, self._epoch, self.held, self._request_stop = caller, run, epoch, held, stop
         self._events: deque[JsonValue] = deque(maxlen=MOST_EVENTS)
         self._number, self._fenced = 0, False
@@ -145,7 +146,7 @@ class Holder:
         while not self._ended.wait(self.held.terms.every):
             events = self._taken()
             try:
-                stop = self._asked("renew", {"events": events}).get("stop")
+                found = self._asked("renew", {"events": events})
             except Unreachable:
                 self._events.extendleft(reversed(events))
                 if not self.held.over(clock()):
@@ -155,5 +156,6 @@ class Holder:
                 return
             except Storage:
                 return
+            stop = found.get("stop")
             if isinstance(stop, int) and stop:
-                self._request_stop(stop)
+                self._request_stop(stop, str(found.get("why", "")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, V
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
+from vsphere_ai.security.state_dir import write_private
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -240,9 +240,7 @@ def _require_unlike(shards: Iterable[PlannedShard]) -> None:
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
     """Write a fleet plan to a new file that only its owner can read."""
     require_absent([path])
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(dumps(plan.saved()) + "\n")
+    write_private(path, f"{dumps(plan.saved())}\n".encode())
 
 
 def open_fleet_plan(path: Path) -> FleetPlan:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from vsphere_ai.errors import Locked, Storage
-from vsphere_ai.security.state_dir import flush, own_folder, state_dir
+from vsphere_ai.security.state_dir import flush, own_folder, state_dir, write_private
 
 FOLDER = "leases"
 
@@ -34,14 +33,8 @@ class LeaseRecord:
     def write(self) -> None:
         """Write it; it is on the disk then. Raises `Storage`."""
         path = own_folder(FOLDER) / f"{self.run}.json"
-        draft = path.with_suffix(".new")
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(asdict(self), file)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(path)
+            write_private(path, json.dumps(asdict(self)).encode())
             flush(path.parent)
         except OSError as error:
             raise Storage(f"{path}: {error.strerror}", "make room, or look at who owns the folder") from error

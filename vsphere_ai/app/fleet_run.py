@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -27,13 +26,14 @@ from vsphere_ai.app.fleet_shard import (
     outcome_of,
 )
 from vsphere_ai.app.fleet_takeover import taken_over
+from vsphere_ai.app.fleet_wire import outcome_of_values, outcome_values
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Storage, UsageError, VsphereAiError, most_serious
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.runs import journal, locks
-from vsphere_ai.security.state_dir import flush, own_folder, state_dir
+from vsphere_ai.security.state_dir import flush, own_folder, state_dir, write_private
 
 if TYPE_CHECKING:
     from vsphere_ai.runs.locks import Mode
@@ -65,39 +65,45 @@ class FleetOptions:
     executor: str = LOCAL
 
 
+StopShard = Callable[[int, str], None]
+"""Stops one shard with the number of a signal, and why where the operator has not sent it."""
+
+
 class FleetStop:
     """Stops all shards in order, from any thread and from signal handlers; those not yet started never start.
 
     `number` is the signal that the fleet reports; it stays 0 where `halt` stopped it. `ordered` is the one that shards
-    are stopped with, 0 before.
+    are stopped with, 0 before, and `why` the reason, "" for the operator.
     """
 
     def __init__(self) -> None:
-        self.number = 0
-        self.ordered = 0
-        self._stops: list[Callable[[int], None]] = []
+        self.number = self.ordered = 0
+        self.why = ""
+        self._stops: list[StopShard] = []
 
-    def __call__(self, number: int = signal.SIGTERM) -> None:
+    def __call__(self, number: int = signal.SIGTERM, why: str = "") -> None:
         """Start nothing more in any shard, because this signal came."""
         self.number = self.number or number
-        self._pass_on(number)
+        self._pass_on(number, why)
 
-    def halt(self) -> None:
-        """Start nothing more in any shard, because one has failed."""
-        self._pass_on(signal.SIGTERM)
+    def halt(self, vcenter: str) -> None:
+        """Start nothing more in any shard, because this one has failed."""
+        if not self.ordered:
+            self._pass_on(signal.SIGTERM, f"stopped because {vcenter} failed (--halt-on-failure)")
 
-    def _pass_on(self, number: int) -> None:
-        self.ordered = self.ordered or number
+    def _pass_on(self, number: int, why: str) -> None:
+        if not self.ordered:
+            self.ordered, self.why = number, why
         for stop in tuple(self._stops):
-            stop(number)
+            stop(number, why)
 
-    def add(self, stop: Callable[[int], None]) -> None:
+    def add(self, stop: StopShard) -> None:
         """Stop this shard too, at once if that was requested before."""
         self._stops.append(stop)
         if self.ordered:
-            stop(self.ordered)
+            stop(self.ordered, self.why)
 
-    def drop(self, stop: Callable[[int], None]) -> None:
+    def drop(self, stop: StopShard) -> None:
         """Forget a shard that has ended."""
         self._stops.remove(stop)
 
@@ -114,8 +120,8 @@ class LocalExecutor:
         with ThreadPoolExecutor(max(1, len(shards)), thread_name_prefix="shard") as pool:
             for done in as_completed([pool.submit(self._one, shard, emit) for shard in shards]):
                 outcome = done.result()
-                if self._halt and not outcome.over and not self._stop.ordered:
-                    self._stop.halt()
+                if self._halt and not outcome.over:
+                    self._stop.halt(outcome.vcenter)
                 yield outcome
 
     def _one(self, shard: Shard, emit: FleetEmit) -> ShardOutcome:
@@ -186,8 +192,11 @@ def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple
         known = {o.vcenter: o for o in fleet_outcomes(run) if o.over}
         for outcome in known.values():
             emit(outcome.vcenter, outcome)
+        _note_refused(run.fleet, ())
         for outcome in executor.run([s for s in run.shards if s.vcenter not in known], emit):
             known[outcome.vcenter] = outcome
+            if outcome.state == "refused":
+                _note_refused(run.fleet, known.values())
             emit(outcome.vcenter, outcome)
         for outcome in known.values():
             if outcome.over:
@@ -196,8 +205,9 @@ def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple
 
 
 def fleet_outcomes(run: FleetRun) -> tuple[ShardOutcome, ...]:
-    """Return how the shards of a fleet run stand by their journals on this machine."""
-    return tuple(map(outcome_of, run.shards))
+    """Return how the shards of a fleet run stand by their journals on this machine; what was refused has none."""
+    found, refused = map(outcome_of, run.shards), _refused(run.fleet)
+    return tuple(refused.get(o.run, o) if o.state == "not started" else o for o in found)
 
 
 def fleet_exit_code(outcomes: Sequence[ShardOutcome], number: int = 0) -> int:
@@ -213,19 +223,26 @@ def _folder() -> Path:
 
 def _write(run: FleetRun) -> None:
     path = _folder() / f"{run.fleet}.json"
-    draft = path.with_suffix(".new")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(run), file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
+        write_private(path, json.dumps(asdict(run)).encode())
         flush(path.parent)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise Storage(f"{path}: {error.strerror}", "nothing was changed; make room or repair the folder") from error
+
+
+def _note_refused(fleet: str, outcomes: Iterable[ShardOutcome]) -> None:
+    """Note which shards were refused and why, for who looks later."""
+    refused = [outcome_values(o) for o in outcomes if o.state == "refused"]
+    with suppress(OSError):  # nothing was changed there: the reason may be lost with the disk
+        (_folder() / f"{fleet}.refused").write_text(json.dumps(refused), encoding="utf-8")
+
+
+def _refused(fleet: str) -> dict[str, ShardOutcome]:
+    """Return the outcomes of shards that were refused last, by their runs."""
+    with suppress(OSError, ValueError):
+        values = json.loads((_folder() / f"{fleet}.refused").read_text(encoding="utf-8"))
+        return {o.run: o for o in map(outcome_of_values, values)}
+    return {}
 
 
 def open_fleet(name: str = "") -> FleetRun:

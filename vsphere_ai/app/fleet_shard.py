@@ -222,7 +222,11 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
         left_open=tuple(
             dict.fromkeys((*run.open, *(f"{p.target.name} {PENDING.get(p.kind, p.kind)}" for p in pending)))
         ),
-        message=f"{first.target}: {first.error or first.summary}" if first else "",
+        message=f"{first.target}: {first.error or first.summary}"
+        if first
+        else run.stopped
+        if state == "stopped"
+        else "",
         go_on="" if state == "done" else f"vsphere-ai fleet resume {shard.fleet}",
     )
 

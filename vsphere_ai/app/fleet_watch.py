@@ -78,7 +78,7 @@ class Watch:
     def _look(self, each: _Placed, offers: tuple[Offer, ...]) -> None:
         run, name, coordinator = each.shard.run, each.shard.vcenter, self._coordinator
         stored = outcome_of(each.shard)
-        if stored.over or coordinator.stopping():
+        if stored.over or coordinator.stop.ordered:
             coordinator.give_up(run, stored)
             return
         lost = "" if each.future.done() else coordinator.lost_by(run)  # who has come back is as good as others

@@ -70,7 +70,7 @@ async def _serve(request: WorkerRequest, site: Site, settings: Security | None, 
     """Be a worker of the scheduler, again after it was lost, until the end is asked for."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
-    def end(_number: int) -> None:
+    def end(_number: int, _why: str) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     site.stop.add(end)

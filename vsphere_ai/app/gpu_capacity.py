@@ -145,7 +145,7 @@ def _running(estate: Estate) -> frozenset[str]:
 def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Target, ...]:
     """Return the hosts the playbook is about, and those its VMs can run on."""
     refs = {t.ref for t in desired if t.kind == "host"}
-    refs |= {h.ref for t in desired if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    refs |= estate.hosts_around(t.ref for t in desired if t.kind == "vm")
     return tuple(h for h in estate.hosts if h.ref in refs)
 
 

@@ -30,7 +30,7 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *,
 
     def lost(why: str) -> None:
         emit(Remark("lock.lost", f"The lock in vCenter is lost, so this run stops: {why}"))
-        session.stop(signal.SIGTERM)
+        session.stop(signal.SIGTERM, "stopped: the lock in vCenter was lost")
         emit(LockLost())
 
     emit(LockTaken(release))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +36,7 @@ from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
+from vsphere_ai.security.state_dir import write_private
 from vsphere_ai.sets.lay_out import ledger_steps
 from vsphere_ai.sets.outputs import OutputValue
 from vsphere_ai.sets.rules import merged, rule_steps
@@ -132,10 +132,7 @@ def require_replaceable(path: Path) -> None:
 def save_plan(result: PlanResult, path: Path) -> None:
     """Write a plan to a file that only its owner can read: it names hosts, VMs and networks."""
     require_replaceable(path)  # something else may have been written there since
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(document.dumps(result.saved()) + "\n")
+    write_private(path, f"{document.dumps(result.saved())}\n".encode())
 
 
 def checked(session: Session, made: Plan, estate: Estate) -> Plan:

@@ -124,7 +124,7 @@ def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[T
 
     def choose(estate: Estate) -> Depth:
         vms = named(session, estate, "vm", patterns)
-        hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
+        hosts = estate.hosts_around(v.ref for v in vms)
         around = frozenset(hosts | dvs.beside(estate, hosts))
         return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts), calls=OF_PATHS)
 

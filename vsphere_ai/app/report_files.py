@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from vsphere_ai.language.document import require
 from vsphere_ai.model.printed import COMMANDS, Printed, printed
 from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
 from vsphere_ai.runs.journal_files import is_named
+from vsphere_ai.security.state_dir import write_private
 
 if TYPE_CHECKING:
     from vsphere_ai.health.certificate import Certificate
@@ -63,14 +63,7 @@ def save_report(path: Path, text: str) -> None:
     """Write a report to a file that only its owner can read, in the place of an earlier one."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UsageError(f"{path} is no ordinary file", "give another file with -o", rule="usage.report")
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    write_private(path, text.encode())
 
 
 def save_pages(folder: Path, pages: Mapping[str, str]) -> None:

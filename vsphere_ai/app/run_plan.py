@@ -101,8 +101,8 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     run = runner.run()
     result = _result(session, run, record.id, origin)
     emit(RunEnded(result))
-    skipped, own_code = run.unstarted + origin.omitted, run.exit_code or origin.problem_code
-    record.update(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    counts = {"exit_code": run.exit_code or origin.problem_code, "skipped": run.unstarted + origin.omitted}
+    record.update(ended=True, signal=run.signal, stopped=session.stop.why, open=list(run.open), **counts)
     history.rolled_back(record)
     emit(RunRecorded(result))
     return result
@@ -120,11 +120,7 @@ def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResul
 
 
 def _context(
-    session: Session,
-    planned: Planned,
-    record: Journal,
-    notice: Callable[[str], None],
-    passwords: Mapping[str, Secret],
+    session: Session, planned: Planned, record: Journal, notice: Callable[[str], None], passwords: Mapping[str, Secret]
 ) -> Context:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed

@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 class Stop:
     """Stops a run in order when it is called, from any thread and from signal handlers; calling it again is harmless.
 
-    `event` is set from then on; `number` is the signal that the run reports, 0 before.
+    `event` is set from then on; `number` is the signal that the run reports, 0 before; `why` is "" for the operator.
     """
 
     def __init__(self) -> None:
         self.event = threading.Event()
-        self.number = 0
+        self.number, self.why = 0, ""
         self._runner: Runner | None = None
 
-    def __call__(self, number: int = signal.SIGTERM, *, report: bool = True) -> None:
-        """Start no further step; `number` counts where no signal came before, `report`: the run emits that it stops."""
-        self.number = self.number or number
+    def __call__(self, number: int = signal.SIGTERM, why: str = "", *, report: bool = True) -> None:
+        """Start no further step; the first `number` and `why` count. `report`: the run emits that it stops."""
+        self.number, self.why = (self.number, self.why) if self.number else (number, why)
         self.event.set()
         if self._runner is not None:
-            self._runner.stop(self.number, report=report)
+            self._runner.stop(self.number, self.why, report=report)
 
     def attach(self, runner: Runner) -> None:
         """Stop this runner when a stop is requested, at once if that was before."""
         self._runner = runner
         if self.number:
-            runner.stop(self.number)
+            runner.stop(self.number, self.why)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from vsphere_ai.capacity.host import Host, Places
@@ -11,7 +12,7 @@ from vsphere_ai.capacity.verdict import VmDemand
 from vsphere_ai.gpu.slot import State
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse
 
-_Wanted = tuple[tuple[str, ...], frozenset[str]]
+Wanted = tuple[tuple[str, ...], frozenset[str]]
 
 
 class FirstFit:
@@ -19,7 +20,7 @@ class FirstFit:
 
     def __init__(self, hosts: Mapping[str, Host]) -> None:
         self.hosts = hosts
-        self._open: dict[_Wanted, tuple[str, ...]] = {}
+        self._open: dict[Wanted, list[str]] = {}
 
     def place(self, vms: Iterable[VmDemand], lost: Collection[str] = ()) -> dict[str, tuple[str, Places]] | None:
         """Return where VMs power on, in that order, on any of their hosts but `lost` ones; None proves nothing.
@@ -28,7 +29,7 @@ class FirstFit:
         larger profiles before smaller ones, each VM on the first host that is left for its class.
         """
         states: dict[str, tuple[State, ...]] = {}
-        next_host: dict[_Wanted, int] = defaultdict(int)
+        next_host: dict[Wanted, int] = defaultdict(int)
         placed: dict[str, tuple[str, Places]] = {}
         for vm in sorted(vms, key=self._rank):
             wanted = tuple(sorted(vm.profiles)), vm.hosts
@@ -52,12 +53,50 @@ class FirstFit:
         wanted = tuple(sorted(vm.profiles)), vm.hosts
         return -len(vm.profiles), len(self._reach(wanted)), *size(wanted[0]), vm.name
 
-    def _reach(self, wanted: _Wanted) -> tuple[str, ...]:
+    def _reach(self, wanted: Wanted) -> list[str]:
         """Return the hosts on which such a VM could power on now."""
         if wanted not in self._open:
-            hosts = ((n, self.hosts[n]) for n in sorted(wanted[1] & self.hosts.keys()) if wanted[0])
-            self._open[wanted] = tuple(n for n, host in hosts if host.power_on(wanted[0], host.states) is not None)
+            self._open[wanted] = self._with_room(wanted)
         return self._open[wanted]
+
+    def _with_room(self, wanted: Wanted) -> list[str]:
+        hosts = ((n, self.hosts[n]) for n in sorted(wanted[1] & self.hosts.keys()) if wanted[0])
+        return [n for n, host in hosts if host.power_on(wanted[0], host.states) is not None]
+
+
+class AlikeHosts(FirstFit):
+    """Hosts in groups, to each of which the same VMs may go: the `hosts` of a `VmDemand` are groups here."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, Host] = {}
+        super().__init__(self._machines)
+        self._group_of: dict[str, str] = {}
+        # by group and by the vGPUs of a VM (none: any VM) the hosts on which it could power on now, by name
+        self._able: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: {(): []})
+
+    def put(self, name: str, group: str = "", host: Host | None = None) -> None:
+        """Put a host into a group, as it is now; without one, no VM goes there."""
+        self._open.clear()
+        for names in self._able[self._group_of.pop(name, "")].values():
+            if name in names:
+                names.remove(name)
+        if host is not None:
+            self._machines[name], self._group_of[name] = host, group
+            for profiles, names in self._able[group].items():
+                if host.power_on(profiles, host.states) is not None:
+                    insort(names, name)
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Yield the groups, each with one of its hosts."""
+        yield from ((group, able[()][0]) for group, able in self._able.items() if able[()])
+
+    def _with_room(self, wanted: Wanted) -> list[str]:
+        for known in (self._able[group] for group in wanted[1] if wanted[0]):
+            if wanted[0] not in known:
+                hosts = ((n, self._machines[n]) for n in known[()])
+                known[wanted[0]] = [n for n, host in hosts if host.power_on(wanted[0], host.states) is not None]
+        found = [self._able[group][wanted[0]] for group in wanted[1] if wanted[0]]
+        return found[0] if len(found) == 1 else sorted([name for names in found for name in names])
 
 
 @lru_cache(maxsize=4096)

@@ -287,7 +287,7 @@ def report(fleet: str, output: Path | None, form: str) -> int:
         raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
     run = app.open_fleet(fleet) if fleet else latest_fleet()
     folder = output is not None and not output.suffix
-    pages = fleet_pages(run, app.fleet_outcomes(run), fleet_records(run), form, folder=folder)
+    pages = fleet_pages(vars(run), app.fleet_outcomes(run), fleet_records(run), form, folder=folder)
     if output is None:
         click.echo(pages["index.html"], nl=False)
     elif folder:

@@ -20,7 +20,7 @@ vcenters_option = click.option(
     default="",
     metavar="NAME[,NAME]",
     callback=lambda _context, _option, text: tuple(n.strip() for n in text.split(",") if n.strip()),
-    help="Only these vCenters. [default: all of the inventory, or of the workers]",
+    help="Only these vCenters. [default: all of the inventory]",
 )
 executor_option = click.option(
     "--executor",

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from vsphere_ai.report.fleet_live import Started
     from vsphere_ai.report.run_log import RunLog
 
-HALTED = "stopped, because another vCenter failed"
 _writing = threading.RLock()
 
 
@@ -107,8 +105,6 @@ class FleetProgress:
     def _step(self, vcenter: str, event: StepEvent) -> None:
         from vsphere_ai.report.run_text import event_text
 
-        if event.rule == "run.stopped" and not self._fleet.number:
-            event = replace(event, text=HALTED)
         now, log = time.monotonic(), self._logs.get(vcenter)
         self._view.see(vcenter, event, now)
         if log is not None and not self._full:

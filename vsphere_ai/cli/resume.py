@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import (
-    destroy_option,
-    lock_option,
-    moved_inventory_option,
-    number_options,
-    reboot_option,
-)
+from vsphere_ai.cli.options import destroy_option, lock_option, moved_inventory_option, number_options, reboot_option
 from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:

@@ -121,6 +121,7 @@ class _Visit:
     rules: tuple[Rule, ...]
 
 
+@cache
 def _of(target: str, kinds: Kinds) -> tuple[Rule, ...]:
     return tuple(r for r in rules() if r.target == target and r.concerns(kinds))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import paramiko
 
 from vsphere_ai.errors import Denied
+from vsphere_ai.security.state_dir import write_private
 
 
 def name_of(address: str, port: int) -> str:
@@ -38,23 +38,6 @@ def keep_certificate(path: Path, der: bytes) -> None:
         path.parent.mkdir(mode=0o700)
     with _alone(path):
         write_private(path, ssl.DER_cert_to_PEM_cert(der).encode())
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Put a file that only its owner can read in its place in one move; a symbolic link is refused, not followed."""
-    if path.is_symlink():
-        raise Denied(f"{path} is a symbolic link and is not written to", "name the file itself in the inventory")
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

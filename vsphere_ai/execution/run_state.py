@@ -22,11 +22,11 @@ from vsphere_ai.execution.rollout import rollout_of
 from vsphere_ai.model.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Healthy, Move, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
-from vsphere_ai.planning.outcome import Outcome
+from vsphere_ai.planning.outcome import Outcome, Run
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.rolling import Roll
 
-STOPPED = "run.stopped", "stopped by the operator"
+STOPPED = "run.stopped", Run.stopped
 HARMLESS = (Conflict, Denied, DidNotReboot, StepFailed, Storage, Unreachable)
 """Errors of a step that did not take effect, or whose effect does no harm to VMs that run on the host."""
 EXTERNAL: Mapping[PendingKind, str] = {
@@ -49,7 +49,7 @@ class RunState:
         self.plan, self.rollout = plan, rollout_of(plan)
         self.steps = {p.id: p for p in plan.steps}
         self.outcomes: dict[str, Outcome] = {}
-        self.signal = 0
+        self.signal, self.stopped = 0, STOPPED
         self._begun: set[Target] = set()
         self._failed: set[Target] = set()
         self._over: set[Target] = set()
@@ -95,10 +95,10 @@ class RunState:
         refusal = self._refusal(id)
         if refusal:
             return "rollout.halted", refusal
-        return STOPPED if self.is_stopped(id) else None
+        return self.stopped if self.is_stopped(id) else None
 
     def is_stopped(self, id: str) -> bool:
-        """Return whether the operator has stopped the run, and a step does not end maintenance that has begun."""
+        """Return whether the run was stopped, and a step does not end maintenance that has begun."""
         target = self.steps[id].step.target
         if isinstance(self.steps[id].step, Move):
             return bool(self.signal)  # what was moved is put back

@@ -54,12 +54,12 @@ class Runner:
         self._unreported = False  # that the run was stopped
         self._last_sign = time.monotonic()
 
-    def stop(self, number: int, *, report: bool = True) -> None:
-        """Start no further step, because this signal came; called from a signal handler.
+    def stop(self, number: int, why: str = "", *, report: bool = True) -> None:
+        """Start no further step, because this signal came, or for another reason; called from a signal handler.
 
         No event is emitted here: the signal may have interrupted its own thread in the middle of a line.
         """
-        self._state.signal = number
+        self._state.signal, self._state.stopped = number, (STOPPED[0], why or STOPPED[1])
         self._unreported = self._unreported or report
 
     def share(self, budget: RunBudget) -> None:
@@ -89,7 +89,8 @@ class Runner:
             self._budget.end(self._record, state)
         outcomes, signal = tuple(state.outcomes[p.id] for p in state.plan.steps), state.signal
         self._report_stop()
-        return Run(state.plan, outcomes, time.monotonic() - started, signal, left, tuple(cleanup.put_back))
+        seconds, why = time.monotonic() - started, state.stopped[1]
+        return Run(state.plan, outcomes, seconds, signal, left, tuple(cleanup.put_back), why)
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
         """Start or end a step; False when it has to wait for hosts out of service."""
@@ -169,7 +170,7 @@ class Runner:
 
     def _do(self, planned: PlannedStep) -> Outcome:
         if self._state.is_stopped(planned.id):  # it waited for a free thread when the signal came
-            return _skipped(planned, STOPPED)
+            return _skipped(planned, self._state.stopped)
         started = time.monotonic()
         self._say(Event("start", planned))
         opens: tuple[Pending, ...] = ()
@@ -188,8 +189,8 @@ class Runner:
             self._record.end(planned.id, "done", closes=closed_by(step))
         except Withdrawn:
             with suppress(Storage):
-                self._record.end(planned.id, "skipped", STOPPED[1], closes=opens)
-            return _skipped(planned, STOPPED, time.monotonic() - started)
+                self._record.end(planned.id, "skipped", self._state.stopped[1], closes=opens)
+            return _skipped(planned, self._state.stopped, time.monotonic() - started)
         except VsphereAiError as error:
             return self._failed(planned, error, started, opens)
         except Exception as error:  # a bug must not leave a host half-way without a word
@@ -203,9 +204,8 @@ class Runner:
     ) -> Outcome:
         state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
         # what was refused is not pending: kept, it would make ours what someone else does there later
-        void: list[Pending] = []
-        if opens and self._executor.was_refused(planned.step, error):
-            void = [p for p in opens if not self._state.is_pending(p)]
+        refused = bool(opens) and self._executor.was_refused(planned.step, error)
+        void = [p for p in opens if refused and not self._state.is_pending(p)]
         with suppress(Storage):  # a journal that fails is what stopped us, then
             self._record.end(planned.id, state, error.message, closes=void)
         return Outcome(planned, state, time.monotonic() - started, error)

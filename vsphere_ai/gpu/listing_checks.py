@@ -6,13 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from vsphere_ai.gpu.listings import (
-    GpuStatus,
-    ListedComputeInstance,
-    ListedInstance,
-    ListedProfile,
-    UnreadableOutput,
-)
+from vsphere_ai.gpu.listings import GpuStatus, ListedComputeInstance, ListedInstance, ListedProfile, UnreadableOutput
 
 REMEDY = "the answers may be from different moments: plan again; if it stays, compare -lgi and -lci on the host"
 

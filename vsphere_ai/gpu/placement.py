@@ -52,6 +52,5 @@ def transition(
         return found
     busy = tuple(i for i in present if i.in_use)
     return Impossible(
-        reasons(board, items, busy, driver_major=driver_major),
-        nearest(board, items, busy, driver_major=driver_major),
+        reasons(board, items, busy, driver_major=driver_major), nearest(board, items, busy, driver_major=driver_major)
     )

@@ -57,19 +57,23 @@ def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter
     faults = Faults()
     playbook = _split(playbook, inventory, estate, vcenter)
     found: dict[Target, _Wanted] = {}
+    none, known = _Wanted(), dict[tuple[int, int], tuple[_Wanted, list[tuple[str, Mark]]]]()
     conflicts: dict[tuple[str, Mark, Mark], list[str]] = defaultdict(list)
     own = [p for p in playbook.plays if not vcenter or _vcenter(p, playbook, inventory, faults, vcenter) == vcenter]
     for play, targets in _meant(own, playbook, inventory, estate, faults):
         for target in targets:
-            wanted = found.setdefault(target, _Wanted())
-            for what, earlier in wanted.add(play):
+            wanted = found.get(target, none)
+            key = id(wanted), id(play)  # many targets are meant by the same plays
+            found[target], clashes = known[key] = known.get(key) or wanted.and_of(play)
+            for what, earlier in clashes:
                 conflicts[what, _place_of(play, what), earlier].append(target.name)
     for (what, mark, earlier), names in conflicts.items():
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
         faults.add(mark, message, "keep one of them", excerpt=playbook.excerpt(mark, len(what)))
     faults.raise_any()
-    return Desired({target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)})
+    plans = {id(w): replace(w.plan(), start_ssh=inventory.start_ssh) for w, _ in known.values()}
+    return Desired({target: plans[id(found[target])] for target in sorted(found)})
 
 
 def _split(playbook: Playbook, inventory: Inventory, estate: Estate, vcenter: str) -> Playbook:
@@ -240,12 +244,13 @@ class _Wanted:
     options: dict[str, Mark] = field(default_factory=dict)
     spare_hosts: int = 0
 
-    def add(self, play: Play) -> list[tuple[str, Mark]]:
-        """Add a play; return what it wants differently than an earlier one, with the place of that."""
+    def and_of(self, play: Play) -> tuple[_Wanted, list[tuple[str, Mark]]]:
+        """Return this with a play, and what that wants differently than an earlier one, with the place of that."""
+        made = replace(self, states={**self.states}, options={**self.options})
         conflicts: list[tuple[str, Mark]] = []
         for stated in play.states:
             kind = stated.state.kind
-            earlier = self.states.setdefault(kind, stated)
+            earlier = made.states.setdefault(kind, stated)
             if earlier.state != stated.state:
                 conflicts.append((kind, earlier.mark))
         for what, one, other in (("rolling", self.rolling, play.rolling), ("power", self.power, play.power)):
@@ -253,10 +258,10 @@ class _Wanted:
             if any(getattr(one, name) != getattr(other, name) for name in said):
                 conflicts.append((what, self.options[what]))
             if other.model_fields_set:
-                self.options.setdefault(what, play.mark)
-        self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
-        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
-        return conflicts
+                made.options.setdefault(what, play.mark)
+        made.rolling, made.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
+        made.spare_hosts = max(self.spare_hosts, play.spare_hosts)
+        return made, conflicts
 
     def plan(self) -> TargetPlan:
         marks = {kind: stated.mark for kind, stated in self.states.items()}

@@ -74,13 +74,7 @@ class _Selector:
     """
 
     def __init__(
-        self,
-        inventory: Inventory,
-        estate: Estate,
-        mark: Mark,
-        kinds: tuple[TargetKind, ...],
-        *,
-        managed: bool = False,
+        self, inventory: Inventory, estate: Estate, mark: Mark, kinds: tuple[TargetKind, ...], *, managed: bool = False
     ) -> None:
         self.inventory, self.estate, self.mark, self.kinds = inventory, estate, mark, kinds
         self.managed = managed

@@ -274,6 +274,11 @@ class Estate:
     def _hosts_by_parent(self) -> Mapping[str, tuple[Target, ...]]:
         return grouped(self.hosts, lambda host: str(self[host.ref].get("parent")))
 
+    def hosts_around(self, vms: Iterable[str]) -> set[str]:
+        """Return the references of all hosts that some VM of these can run on."""
+        alike = {self.hosts_for(vm)[:1]: vm for vm in vms}  # two clusters have no host in common
+        return {h.ref for vm in alike.values() for h in self.hosts_for(vm)}
+
     def hosts_for(self, vm: str) -> tuple[Target, ...]:
         """Return every host a VM can run on: the hosts of its cluster, else its own host."""
         own = self.host_of(vm)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from vsphere_ai.model.facts import MALFORMED, Estate, Facts, ProbeFailure
+from vsphere_ai.model.observed import Layered
 
 T = TypeVar("T")
 LOG = logging.getLogger("vsphere_ai.model.malformed")
@@ -168,7 +169,7 @@ def _culprit(estate: Estate, use: Callable[[Estate], T]) -> Read | None:
         return None
     changed: Read | None = None
     for read in _candidates(estate, log, error):
-        other, after = _run(without(estate, read, MALFORMED), use)
+        other, after = _run(without(Estate(estate.about, Layered(estate.objects)), read, MALFORMED), use)
         if other is None:
             return read
         alike = (type(other), str(other)) == (type(error), str(error))

@@ -34,13 +34,16 @@ class Places:
         self._view = view
         self._deciding: dict[str, bool] = {}
         self._found: dict[object, tuple[Hosts, object]] = {}
+        self._candidates: dict[str, Hosts] = {}
 
     def candidates(self, vm: str) -> Hosts:
         """Return the hosts all states of a VM can run on; where none of them decides, those of its cluster as such."""
-        view, hosts = self._view, self._view.estate.hosts_for(vm)
-        states = tuple(s for s in self._placing(vm) if s.is_bound)
-        able = lambda: tuple(h for h in hosts if all(s.runs_on(h, view) for s in states))  # noqa: E731
-        return self._once(hosts, states, able) if states else hosts
+        if vm not in self._candidates:
+            view, hosts = self._view, self._view.estate.hosts_for(vm)
+            states = tuple(s for s in self._placing(vm) if s.is_bound)
+            able = lambda: tuple(h for h in hosts if all(s.runs_on(h, view) for s in states))  # noqa: E731
+            self._candidates[vm] = self._once(hosts, states, able) if states else hosts
+        return self._candidates[vm]
 
     def _placing(self, vm: str) -> Iterator[Placed]:
         for kind in self._view.kinds:

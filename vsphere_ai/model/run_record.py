@@ -67,6 +67,8 @@ class RunRecord(_Model):
     ended: bool = False
     exit_code: int | None = None
     signal: int = 0
+    stopped: str = ""
+    """Why it was stopped with this signal, where the operator has not sent it."""
     skipped: int = 0
     """Steps that were not started because something failed or the operator stopped the run."""
     open: tuple[str, ...] = ()

@@ -202,14 +202,16 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
     slots = {h.name: slots_of(view, h, stay) for h in chosen}
     fills = {h.name: any(s.consolidates() for s in offered(view, h.ref, SharesGpus)) for h in chosen}
     policies: dict[str, Policy] = {n: "consolidation" if fill else "performance" for n, fill in fills.items()}
-    demands, targets = [], {}
+    demands, targets, around = [], {}, dict[Target, frozenset[str]]()
     for vm in vms:
         own_host = view.estate.host_of(vm.ref)
         profiles = vgpus_of(vm, view)
         if not profiles or own_host is None:
             continue
-        around = frozenset(h.name for h in view.estate.hosts_for(vm.ref) if h.name in slots)
-        demands.append(VmDemand(vm.ref, profiles, around, own_host.name if vm.ref in stay else None))
+        near = view.estate.hosts_for(vm.ref)  # those of its cluster, which many VMs have in common
+        if near[0] not in around:
+            around[near[0]] = frozenset(h.name for h in near if h.name in slots)
+        demands.append(VmDemand(vm.ref, profiles, around[near[0]], own_host.name if vm.ref in stay else None))
         targets[vm.ref] = vm
     farm = GpuHosts(tuple(s for own in slots.values() for s in own), policies)
     return Question(farm, tuple(demands), targets)

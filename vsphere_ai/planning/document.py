@@ -31,6 +31,8 @@ MOST_CHANGES = 12
 """Differences between a saved plan and the present one that are listed."""
 LONG = 100
 """Entries of a list from which each is written on one line."""
+_SCALAR = frozenset({type(None), str, int, float, bool})
+_one_line = json.JSONEncoder(ensure_ascii=False).encode
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -76,13 +78,8 @@ class ItemDocument(Part):
     def of(cls, item: Item) -> Self:
         """Return an item of a plan as JSON."""
         notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
-        return cls(
-            target=item.target,
-            kind=item.kind,
-            changes=tuple(map(ChangeDocument.of, item.fields)),
-            recreate=item.recreate,
-            notes=notes,
-        )
+        changes = tuple(map(ChangeDocument.of, item.fields))
+        return cls(target=item.target, kind=item.kind, changes=changes, recreate=item.recreate, notes=notes)
 
 
 class StepDocument(Part):
@@ -187,8 +184,7 @@ class PlanDocument(Approved):
     @classmethod
     def of(cls, plan: Plan, expected: Estimate | None = None, world: World | None = None) -> Self:
         """Return a plan as JSON, with its expected time and its vCenter in the inventory where these are known."""
-        known = {"expected": expected, "world": world}
-        more: dict[str, Any] = {name: value for name, value in known.items() if value}
+        more: dict[str, Any] = {n: v for n, v in (("expected", expected), ("world", world)) if v}
         return cls(
             schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,
@@ -307,31 +303,27 @@ def _lines(document: PlanDocument) -> list[str]:
 
 
 def _type(step: Step) -> dict[str, str]:
-    match step:
-        case Lifecycle():
-            return {"do": "lifecycle", "action": step.action}
-        case Wait():
-            return {"do": "wait", "until": step.until}
-        case _:
-            return {"do": type(step).__name__.lower()}
+    if isinstance(step, Lifecycle):
+        return {"do": "lifecycle", "action": step.action}
+    return {"do": "wait", "until": step.until} if isinstance(step, Wait) else {"do": type(step).__name__.lower()}
 
 
 def plain(value: Any) -> Any:
     """Turn dataclasses, models, tuples and mappings into JSON values."""
-    if value is None or isinstance(value, (str, int, float)):
-        return value
     kind = type(value)
+    if kind in _SCALAR or isinstance(value, (str, int, float)):
+        return value
     if kind is Target:
         return {"kind": value.kind, "name": value.name, "ref": value.ref}
     if isinstance(value, BaseModel):
         return {k: plain(getattr(value, k)) for k in kind.model_fields}
     if hasattr(value, "__dataclass_fields__"):
         each = ((name, if_set, getattr(value, name)) for name, if_set in _written(kind))  # type: ignore[arg-type]
-        return {name: plain(v) for name, if_set, v in each if v or not if_set}
+        return {name: v if type(v) in _SCALAR else plain(v) for name, if_set, v in each if v or not if_set}
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): v if type(v) in _SCALAR else plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return [plain(v) for v in value]
+        return [v if type(v) in _SCALAR else plain(v) for v in value]
     return value
 
 
@@ -354,20 +346,22 @@ def plain_said(value: object, without: Collection[str] = ()) -> object:
 def dumps(document: object) -> str:
     """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only.
 
-    An entry of a long list at the top takes one line: it is read by programs, and by `grep`.
+    An entry of a long list takes one line: it is read by programs, and by `grep`.
     """
-    if not isinstance(document, Mapping) or not document:
-        return escaped(json.dumps(document, indent=2, ensure_ascii=False))
-    parts = (f"  {json.dumps(str(key), ensure_ascii=False)}: {_value(value)}" for key, value in document.items())
-    return escaped("{\n" + ",\n".join(parts) + "\n}")
+    return escaped(_text(document, "\n"))
 
 
-def _value(value: object) -> str:
-    """Return a value below the top of a document."""
-    if isinstance(value, list | tuple) and len(value) > LONG:
-        entries = (f"    {json.dumps(each, ensure_ascii=False)}" for each in value)
-        return "[\n" + ",\n".join(entries) + "\n  ]"
-    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+def _text(value: object, line: str) -> str:
+    """Return a value whose own lines begin with `line`."""
+    inner, parts = f"{line}  ", []
+    if isinstance(value, Mapping):
+        parts = [f"{_one_line(str(key))}: {_text(each, inner)}" for key, each in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [_text(each, inner) if len(value) <= LONG else _one_line(each) for each in value]
+    if not parts:
+        return _one_line(value)
+    first, last = "{}" if isinstance(value, Mapping) else "[]"
+    return f"{first}{inner}{f',{inner}'.join(parts)}{line}{last}"
 
 
 def checksum(document: object) -> str:

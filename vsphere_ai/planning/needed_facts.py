@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vsphere_ai.language.play import Kinds, TargetPlans
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
@@ -60,7 +60,8 @@ def missing_facts(
     traced, log = logged(estate)
     states = observe(estate, kinds)
     hidden = _hidden(traced, log, kinds, lost)
-    problems = {_problem(t, m) for t in acted_on for m in lost.values() if m.facts.ref == t.ref}
+    of = grouped(lost.values(), lambda mark: mark.facts.ref)
+    problems = {_problem(t, m) for t in acted_on for m in of.get(t.ref, ())}
     for target, plan in desired.items():
         for state in plan.states:
             view = _View(traced, states)

@@ -52,7 +52,7 @@ class Outcome:
 class Run:
     """Outcome of a run. `open` names what could not be reverted: maintenance, SSH, VMs that are off.
 
-    `put_back` says what was reverted at the end, because the steps that do it were not reached.
+    `put_back` says what was reverted at the end, because the steps that do it were not reached; `stopped` why that was.
     """
 
     plan: Plan
@@ -61,10 +61,11 @@ class Run:
     signal: int = 0
     open: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
+    stopped: str = "stopped by the operator"
 
     @property
     def interrupted(self) -> bool:
-        """Whether the operator stopped it."""
+        """Whether it was stopped."""
         return self.signal != 0
 
     @property

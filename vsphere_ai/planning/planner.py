@@ -92,11 +92,6 @@ class Plan:
     asked: tuple[Asked, ...] = ()
     placed: tuple[PlacedHost, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing to do and nothing in the way."""
-        return not self.steps and not self.problems
-
     def changed(self) -> tuple[Item, ...]:
         """Return the items with something to do."""
         return tuple(i for i in self.items if i.changes)

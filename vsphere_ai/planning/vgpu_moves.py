@@ -7,19 +7,21 @@ driver of the same branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from vsphere_ai.capacity.first_fit import AlikeHosts
+from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.solve import solve
-from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, occupied
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, concluded, occupied
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, stun_times, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.language.play import TargetPlans
-from vsphere_ai.model.facts import Facts, grouped
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import observed_profiles, question_of
@@ -30,6 +32,8 @@ from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
+_Away = tuple[Mapping[Target | None, tuple[Target, ...]], Mapping[Target | None, tuple[Target, ...]]]
+_Times = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
@@ -79,38 +83,23 @@ def plan_moves(
 ) -> Moves:
     """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
     moves, estate = Moves(), outlook.before.estate
-    away = _Away(grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get))
-    if away.leaving:
+    away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
+    if away[0]:
         times = stun_times(estate)
         for roll in rolls:
             _Sequence(roll, away, desired, outlook, times).run(moves)
     return moves
 
 
-class _Away(NamedTuple):
-    """By host, the VMs that leave it while they run, and those that are powered off and on there."""
-
-    leaving: Mapping[Target | None, tuple[Target, ...]]
-    cycled: Mapping[Target | None, tuple[Target, ...]]
-
-
 class _Sequence:
     """The rollout over one cluster."""
 
-    def __init__(
-        self,
-        roll: Roll,
-        away: _Away,
-        desired: TargetPlans,
-        outlook: Outlook,
-        times: Mapping[str, Mapping[int, int]],
-    ) -> None:
+    def __init__(self, roll: Roll, away: _Away, desired: TargetPlans, outlook: Outlook, times: _Times) -> None:
         self._roll, self._desired, self._outlook, self._times = roll, desired, outlook, times
         self._estate = outlook.before.estate
         self._members = {h.name: h for h in roll.members}
         self._places = {h: place for place, h in enumerate(roll.hosts)}
-        self._on = {h: set(away.leaving.get(h, ())) for h in roll.members}
-        self._cycled = {h: away.cycled.get(h, ()) for h in roll.members}
+        self._on, self._cycled = ({h: by.get(h, ()) for h in roll.members} for by in away)
         self._cycles = {h: self._first_cycled(h) for h in roll.members}
         here = [v for h in roll.members for v in self._estate.vms_on(h.ref)]
         on = frozenset(v.ref for v in here if self._estate[v.ref].get("runtime.powerState") in ON)
@@ -118,64 +107,101 @@ class _Sequence:
         self._policies = farm.policies
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
         self._done: set[Target] = set()
-        self._branches = {h: branch(self._facts(h)) for h in roll.members}
-        found = ((h, found_gpus(self._facts(h).get("hardware.pciDevice", ()))) for h in roll.members)
+        self._branches = {h: branch(self._estate[h.ref]) for h in roll.members}
+        found = ((h, found_gpus(self._estate[h.ref].get("hardware.pciDevice", ()))) for h in roll.members)
         self._devices = {h: {g.pci: g.device_id for g in gpus} for h, gpus in found}
+        self._networks = frozenset(n for v in here for n in self._estate[v.ref].get("network", ()))
+        self._open, self._groups = AlikeHosts(), dict[Hashable, str]()
         for host in roll.members:  # VMs that are off, and are to find their GPUs when they power on
             off = [v for v in self._estate.vms_on(host.ref) if v.ref not in on]
             self._reserve(host, [v for v in off if v.ref in outlook.will_run])
+            self._offer(host)
 
     def run(self, moves: Moves) -> None:
         """Go through the windows in their order; what cannot be placed is a problem, and ends it."""
-        for host in self._roll.hosts:
+        hosts, beside = self._roll.hosts, self._roll.at_a_time - 1
+        for other in hosts[:beside]:
+            self._open.put(other.name)
+        for at, host in enumerate(hosts):  # those beside it may be out of service at the same time
+            for other in hosts[at + beside : at + beside + 1]:
+                self._open.put(other.name)
+            for other in hosts[max(at - beside - 1, 0) : max(at - beside, 0)]:
+                self._offer(other)
             leaving = sorted(self._on[host])
             if leaving and not self._leave(host, leaving, moves):
                 return
             self._end(host)
 
+    def _offer(self, host: Target) -> None:
+        """Let VMs go to a host, in a group of hosts that `_why_not` and `_why_not_for` judge alike."""
+        facts, slots, done = self._estate[host.ref], self._slots[host.name], host in self._done
+        alike = (
+            (is_down(self._estate, host), host in self._places and rolling_of(self._desired, host).evacuate, done),
+            (_unread(slots), self._cycles[host] is None, self._branches[host]),
+            self._networks.intersection(facts.get("network", ())),
+            tuple((c["vgpu"], c.get("migrateSupported")) for c in facts.get("config.sharedGpuCapabilities") or ()),
+            frozenset((self._devices[host].get(s.pci), s.kind) for s in slots),
+        )
+        group = self._groups.setdefault(alike, str(len(self._groups)))
+        self._open.put(host.name, group, Host(slots, self._policies.get(host.name, "performance")))
+
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
-        reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
-        demands = []
-        for vm in leaving:
-            fit = [d.name for d, why in reasons.items() if not (why or self._why_not_for(vm, host, d))]
-            demands.append(VmDemand(vm.ref, self._profiles(vm), frozenset(fit)))
-        names = sorted({n for d in demands for n in d.hosts})
-        slots = tuple(s for n in names for s in self._slots[n])
-        answer = solve(GpuHosts(slots, self._policies), demands)
-        if not isinstance(answer, Fit) or answer.reordered:
-            moves.problems += self._refusals(host, leaving, reasons, demands, answer)
-            moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
-            return False
-        vms = {v.ref: v for v in leaving}
-        made = []
+        answer: Answer | None = self._first_fit(host, leaving)
+        if answer is None:
+            reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
+            demands = self._demands(host, leaving, {d.name: d for d, why in reasons.items() if not why})
+            names = sorted({n for d in demands for n in d.hosts})
+            answer = solve(GpuHosts(tuple(s for n in names for s in self._slots[n]), self._policies), demands)
+            if not isinstance(answer, Fit) or answer.reordered:
+                moves.problems += self._refusals(host, leaving, reasons, demands, answer)
+                moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
+                return False
+        vms, made = {v.ref: v for v in leaving}, []
         for ref, (name, places) in answer.assignment.items():
             times = stun(self._times, self._profiles(vms[ref]))
             made.append(Migration(vms[ref], host, self._members[name], times, tuple(p.gpu for p in places)))
         moves.by_host[host] = tuple(made)
-        self._on[host].clear()
+        self._on[host] = ()
+        self._occupy(answer)
         for migration in made:
-            self._on[migration.target].add(migration.vm)
-        self._occupy(answer, names)
+            self._on[migration.target] += (migration.vm,)
+        for target in {m.target for m in made}:
+            self._offer(target)
         return True
+
+    def _demands(self, host: Target, leaving: Iterable[Target], others: Mapping[str, Target]) -> list[VmDemand]:
+        """Return what VMs need, with the names of those to which they may go."""
+        fit = {vm: frozenset(n for n, d in others.items() if not self._why_not_for(vm, host, d)) for vm in leaving}
+        return [VmDemand(vm.ref, self._profiles(vm), names) for vm, names in fit.items()]
+
+    def _first_fit(self, host: Target, leaving: list[Target]) -> Fit | None:
+        """Return what `solve` would, where it tries no more than one host after another; None where it tries more."""
+        found = ((group, self._members[name]) for group, name in self._open.groups())
+        demands = self._demands(host, leaving, {g: d for g, d in found if not self._why_not(host, d)})
+        placed = self._open.place(demands)
+        if placed is None:
+            return None
+        names = frozenset(name for name, _ in placed.values())
+        gpus = GpuHosts(tuple(s for n in sorted(names) for s in self._slots[n]), self._policies)
+        answer = concluded(gpus, [replace(d, hosts=names) for d in demands], placed)
+        return answer if isinstance(answer, Fit) and not answer.reordered else None
 
     def _end(self, host: Target) -> None:
         """Give a host whose window is over its GPUs as the plan leaves them, with the VMs that came back on it."""
-        farm = question_of(self._outlook.after, frozenset(), (host,)).farm
-        self._slots[host.name] = farm.slots
+        self._slots[host.name] = question_of(self._outlook.after, frozenset(), (host,)).farm.slots
         self._reserve(host, self._cycled[host])
         self._done.add(host)
 
     def _reserve(self, host: Target, vms: Iterable[Target]) -> None:
         """Keep the GPUs that VMs get on their own host; whether they do is another question (`capacity.no-room`)."""
-        after = self._outlook.after
-        demands = [VmDemand(v.ref, p, frozenset({host.name})) for v in sorted(vms) if (p := vgpus_of(v, after))]
+        own = ((v.ref, vgpus_of(v, self._outlook.after)) for v in sorted(vms))
+        demands = [VmDemand(ref, profiles, frozenset({host.name})) for ref, profiles in own if profiles]
         if demands:
-            self._occupy(solve(GpuHosts(self._slots[host.name], self._policies), demands), [host.name])
+            self._occupy(solve(GpuHosts(self._slots[host.name], self._policies), demands))
 
-    def _occupy(self, answer: Answer, names: Iterable[str]) -> None:
-        hosts = tuple(names)
-        full = occupied(GpuHosts(tuple(s for n in hosts for s in self._slots[n])), answer).hosts
-        self._slots.update({n: tuple(full.get(n, ())) for n in hosts})
+    def _occupy(self, answer: Answer) -> None:
+        for name in {name for name, _ in answer.assignment.values()}:
+            self._slots[name] = occupied(GpuHosts(self._slots[name]), answer).slots
 
     # -- where a VM may go
 
@@ -211,12 +237,12 @@ class _Sequence:
 
     def _why_not_for(self, vm: Target, host: Target, other: Target) -> str:
         facts = self._estate[vm.ref]
-        networks = self._facts(other).get("network", ())
+        networks = self._estate[other.ref].get("network", ())
         if any(n not in networks for n in facts.get("network", ())):
             return "lacks a network of it"
         # what the GPUs will offer is known only later where this plan changes that
         if other not in self._done and any(
-            why_not_carried(d, self._facts(other)) for d in facts.get("config.hardware.device", ())
+            why_not_carried(d, self._estate[other.ref]) for d in facts.get("config.hardware.device", ())
         ):
             return "its host driver does not support vMotion of it"
         mine = {self._devices[host].get(pci) for pci in self._gpus_of(vm, host)}
@@ -229,13 +255,10 @@ class _Sequence:
 
     def _gpus_of(self, vm: Target, host: Target) -> Iterator[str]:
         """Yield the GPUs a VM runs on: as vCenter shows it, or where it has been moved to before."""
-        infos = self._facts(host).get("config.graphicsInfo", ())
+        infos = self._estate[host.ref].get("config.graphicsInfo", ())
         shown = [g["pciId"] for g in infos if vm.ref in (g.get("vm") or ())]
         moved = [s.pci for s in self._slots[host.name] if any(r.vm == vm.ref for r in s.running)]
         yield from (*shown, *moved)
-
-    def _facts(self, host: Target) -> Facts:
-        return self._estate[host.ref]
 
     def _profiles(self, vm: Target) -> tuple[str, ...]:
         return tuple(sorted(observed_profiles(self._estate[vm.ref])))

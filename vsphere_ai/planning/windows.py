@@ -158,11 +158,7 @@ def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[RunningVm]) -> Ste
 
 def _enter(host: Target, rolling: Rolling, *, begun: bool) -> Step:
     return EnterMaintenance(
-        target=host,
-        summary="enter maintenance mode",
-        timeout=rolling.timeout,
-        evacuate=rolling.evacuate,
-        begun=begun,
+        target=host, summary="enter maintenance mode", timeout=rolling.timeout, evacuate=rolling.evacuate, begun=begun
     )
 
 

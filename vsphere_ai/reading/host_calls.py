@@ -66,14 +66,15 @@ def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[froze
     Asked are those a play gives a kind that reads or checks options or module parameters, and those a VM with such a
     kind can run on. Where VMs with vGPUs move, packages matter: they say which driver a host has.
     """
-    hosts, calls = set[str](), set[str]()
+    asked, calls = list[Target](), set[str]()
     for target, plan in wanted.items():
         names = frozenset(n for s in plan.states for n in (s.kind, *concerned(kinds()[s.kind], s)))
         calls |= calls_for(names)
         if _whatever_devices(names):
-            hosts |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
+            asked.append(target)
         calls |= {SOFTWARE} if plan.rolling.evacuate == "vmotion" else set()
-    return frozenset(hosts), frozenset(calls)
+    hosts = estate.hosts_around(t.ref for t in asked if t.kind == "vm")
+    return frozenset(hosts.union(t.ref for t in asked if t.kind != "vm")), frozenset(calls)
 
 
 def may_accelerate(host: Facts) -> bool:

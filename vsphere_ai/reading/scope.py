@@ -28,18 +28,18 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
 
     hosts = {t.ref for t in wanted if t.kind == "host"}
     vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
-    around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    around = estate.hosts_around(t.ref for t in wanted if t.kind == "vm")
     # what is shared must not cut off a host that has its management network on it
     within = {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
     around |= within
     # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
     beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
     beside |= within  # whose RDMA goes over what is shared
-    beside |= {h.ref for t in wanted if is_new(estate, t.ref) for h in estate.hosts_for(t.ref)}  # one will be chosen
+    beside |= estate.hosts_around(t.ref for t in wanted if is_new(estate, t.ref))  # one will be chosen
     # VMs of others on target hosts are never powered off: whether they are, and can move, has to be known
     foreign = {v.ref for h in hosts for v in estate.managed_on(h)}
     vms |= foreign
-    around |= {h.ref for v in foreign for h in estate.hosts_for(v)}
+    around |= estate.hosts_around(foreign)
     # where VMs of a host that enters maintenance mode may move
     moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
     around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
@@ -57,8 +57,7 @@ def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
     looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
     probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
     spare = any(p.spare_hosts for p in wanted.values())
-    probing |= {h.ref for ref in looking if spare or is_new(estate, ref) for h in estate.hosts_for(ref)}
-    return probing
+    return probing | estate.hosts_around(ref for ref in looking if spare or is_new(estate, ref))
 
 
 def _looks_at_probes(plan: TargetPlan) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vsphere_ai.planning.document import plain
 from vsphere_ai.report.pages.fleet_page import fleet_report
@@ -18,36 +18,15 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 
 
-class Fleet(Protocol):
-    """Record of a fleet run."""
-
-    @property
-    def fleet(self) -> str:
-        """Its name."""
-
-    @property
-    def started(self) -> str:
-        """When it was begun."""
-
-    @property
-    def playbook(self) -> str:
-        """The file of its playbook."""
-
-    @property
-    def budget(self) -> int | None:
-        """Hosts that may be out of service at once."""
-
-    @property
-    def halt_on_failure(self) -> bool:
-        """Whether a vCenter that fails stops the others."""
-
-
 def fleet_pages(
-    fleet: Fleet, outcomes: Sequence[Outcome], records: Mapping[str, Journal], form: str, *, folder: bool
+    fleet: Mapping[str, object], outcomes: Sequence[Outcome], records: Mapping[str, Journal], form: str, *, folder: bool
 ) -> dict[str, str]:
-    """Return the files of a report by their names: `INDEX`, and with `folder` those of the runs that it leads to."""
+    """Return the files of a report by their names: `INDEX`, and with `folder` those of the runs that it leads to.
+
+    `fleet` is the record of a fleet run as values.
+    """
     own = ("fleet", "started", "playbook", "budget", "halt_on_failure")
-    document = {**{key: getattr(fleet, key) for key in own}, "shards": plain(list(outcomes))}
+    document = {**{key: fleet[key] for key in own}, "shards": plain(list(outcomes))}
     runs = {name: plain(run_document(record)) for name, record in records.items()}
     links = {record.id: f"{record.id}.html" for record in records.values()} if folder else {}
     report = fleet_report(document, runs, links)

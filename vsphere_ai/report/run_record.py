@@ -60,6 +60,7 @@ def run_document(record: Journal) -> dict[str, object]:
         "ended": _ended(record),
         "attempts": max((s.attempt for s in steps), default=0),
         "signal": run.signal or None,
+        **({"stopped": run.stopped} if run.signal and run.stopped else {}),
         "open": list(run.open),
         "operation": record.id,
         "lock": run.lock,
@@ -155,7 +156,7 @@ def _head(record: Journal, world: World | None, state: str) -> Iterator[str]:
     run = record.run
     yield f"Run {record.id}: {state}"
     process = f", process {run.pid}" if run.pid else ""
-    by = f" after signal {run.signal}" if run.signal else ""
+    by = f", {run.stopped or f'after signal {run.signal}'}" if run.signal else ""
     ended = _ended(record)
     how = "it was cut off, or is still under way" if ended is None else f"{ended} with exit code {run.exit_code}{by}"
     where = f"{run.scope.vcenter} ({run.scope.address})" if run.scope.address else run.scope.vcenter

@@ -49,7 +49,7 @@ def run_text(run: Run, width: int = 10_000, *, full: bool = False) -> str:
         steps = "1 step was" if run.unstarted == 1 else f"{run.unstarted} steps were"
         lines.append(f"{steps} not started{' because of that' if failures(run.outcomes) else ''}")
     if run.interrupted:
-        lines.append("stopped by the operator")
+        lines.append(run.stopped)
     known = frozenset(o.planned.step.target.name for o in run.outcomes)
     for title, sentences in (("PUT BACK", run.put_back), ("EXTERNAL CHANGES", run.external_changes)):
         lines += [title, *(f"  {safe(line)}" for line in _sentences(sentences, known, full=full))] if sentences else []

@@ -1,12 +1,13 @@
-"""State folder of this tool: journals, locks and runs, kept between two commands."""
+"""State folder of this tool: journals, locks and runs, kept between two commands; files that only their owner reads."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from pathlib import Path
 
-from vsphere_ai.errors import Storage
+from vsphere_ai.errors import Denied, Storage
 
 
 def state_dir() -> Path:
@@ -72,3 +73,20 @@ def flush(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Put a file that only its owner can read in its place in one move; a symbolic link is refused, not followed."""
+    if path.is_symlink():
+        raise Denied(f"{path} is a symbolic link and is not written to", "name the file itself in the inventory")
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

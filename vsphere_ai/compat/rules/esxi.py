@@ -82,10 +82,7 @@ def host_maintenance(case: Case) -> Finding:
     "host.reboot-pending",
     "No restart pending",
     source="vSphere Web Services API reference, HostListSummary.rebootRequired",
-    verdicts={
-        "pass": "none pending, or this plan restarts the host",
-        "warn": "an earlier change waits for a restart",
-    },
+    verdicts={"pass": "none pending, or this plan restarts the host", "warn": "an earlier change waits for a restart"},
     reads=("summary.rebootRequired",),
     needed_by=frozenset({"graphics", "mig", "vgpu"}),
 )

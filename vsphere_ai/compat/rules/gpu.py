@@ -22,11 +22,7 @@ PLANNED_SHARED_DIRECT = "shared_direct"
     "gpu.model",
     "GPU model known",
     source="NVIDIA Multi-Instance GPU User Guide, Supported GPUs; NVIDIA AI Enterprise User Guide, appendix A",
-    verdicts={
-        "pass": "in the catalogue",
-        "warn": "an NVIDIA GPU the catalogue does not know",
-        "fail": "no NVIDIA GPU",
-    },
+    verdicts={"pass": "in the catalogue", "warn": "an NVIDIA GPU the catalogue does not know", "fail": "no NVIDIA GPU"},
     reads=("hardware.pciDevice",),
     needed_by=GPU_KINDS,
 )

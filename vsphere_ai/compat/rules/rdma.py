@@ -29,10 +29,7 @@ DEVICES, NICS, SWITCHES = fabric_route.HOST_PATHS
     "host.rdma-device",
     "RoCE device active",
     source="vSphere Networking 7.0, Remote Direct Memory Access for Virtual Machines",
-    verdicts={
-        "pass": "an active device speaks RoCE",
-        "warn": "no device speaks RoCE, or none of them is active",
-    },
+    verdicts={"pass": "an active device speaks RoCE", "warn": "no device speaks RoCE, or none of them is active"},
     reads=(DEVICES,),
     needed_by=frozenset({"pvrdma", "pvrdma_host"}),
 )
@@ -161,10 +158,7 @@ def host_rdma_uplinks(case: Case) -> Finding | None:
     "host.pvrdma-mtu",
     "MTU of the PVRDMA adapter",
     source="vSphere Networking 7.0, Assign a VMkernel Adapter for PVRDMA; that they have to be equal is unverified",
-    verdicts={
-        "pass": "adapter and switch have the same MTU, now or by this plan",
-        "warn": "they differ",
-    },
+    verdicts={"pass": "adapter and switch have the same MTU, now or by this plan", "warn": "they differ"},
     reads=(OPTION, vmk.VNICS),
     needed_by=frozenset({"pvrdma"}),
 )

@@ -28,7 +28,8 @@ LONGEST = 120.0
 def is_refusal(error: VsphereAiError) -> bool:
     """Return whether vCenter has refused something only because too much is under way, so that nothing happened.
 
-    A SystemError counts only where the call itself was refused: of a task it does not show how far that came.
+    A SystemError counts only where the call itself was refused: of a task it does not show how far that came. HTTP 503
+    never does: the proxy may answer it after vCenter has got the request, and while vCenter starts [fk].
     """
     if not isinstance(error, VimFault):
         return False

@@ -13,7 +13,7 @@ from vsphere_ai.report.pages.timelines import at, run_timeline, status_of, took
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 from vsphere_ai.runs.history import OVER
 
-_FACTS = ("run", "state", "what", "user", "started", "ended", "exit_code", "signal", "lock", "process")
+_FACTS = ("run", "state", "what", "user", "started", "ended", "exit_code", "signal", "stopped", "lock", "process")
 _MORE = ("attempts", "operation", "closed", "journal", "vsphere_ai")
 NAMES = {
     "user": "by",

@@ -20,12 +20,7 @@ TYPES = {
     "pvrdma": "VirtualVmxnet3Vrdma",
 }
 """What a playbook calls the types that are added here -> their names in the API."""
-OLDER = {
-    "e1000": "VirtualE1000",
-    "pcnet32": "VirtualPCNet32",
-    "vmxnet": "VirtualVmxnet",
-    "vmxnet2": "VirtualVmxnet2",
-}
+OLDER = {"e1000": "VirtualE1000", "pcnet32": "VirtualPCNet32", "vmxnet": "VirtualVmxnet", "vmxnet2": "VirtualVmxnet2"}
 COLD = ("sriov", "pvrdma")
 """Types that are changed while the VM is off, and that need all its memory reserved."""
 MAX_ADAPTERS = 10  # vSphere configuration maximum: virtual NICs per VM

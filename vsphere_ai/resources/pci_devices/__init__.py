@@ -51,10 +51,7 @@ class PciDevices(GpuDevices):
     traits = Traits(
         decides={"config.hardware.device": "devices"},
         after=("hardware", "passthrough", "vgpu"),
-        properties={
-            "VirtualMachine": VM_PROPERTIES,
-            "HostSystem": pci.PATHS,
-        },
+        properties={"VirtualMachine": VM_PROPERTIES, "HostSystem": pci.PATHS},
         duties=(duty_of("pci_devices"),),
     )
 
