@@ -144,9 +144,11 @@ def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:
             "Put the CA that signed it in tls.ca_file, or the certificate's SHA-256 in tls.fingerprint; "
             "the address has to be a name in the certificate.",
         )
-    if isinstance(error, ssl.SSLError) and _is_refusal(error):
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    # the two could not agree; anything else is a damaged or broken connection
+    if any(word in reason for word in _DISAGREEMENTS) and reason != "WRONG_VERSION_NUMBER":
         return Denied(
-            f"{endpoint}: no secure connection: {error.reason or error}",
+            f"{endpoint}: no secure connection: {reason}",
             "TLS 1.2 or newer is needed; check that address and port are those of a vCenter.",
         )
     if isinstance(error, socket.gaierror):
@@ -159,12 +161,6 @@ def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:
             "Check that address and port are those of a vCenter, and the network on the way.",
         )
     return Unreachable(f"{endpoint} cannot be reached: {describe(error)}", "Check the address, the port and firewalls.")
-
-
-def _is_refusal(error: ssl.SSLError) -> bool:
-    """Return whether the two could not agree; anything else is a damaged or broken connection."""
-    reason = error.reason or ""
-    return any(word in reason for word in _DISAGREEMENTS) and reason != "WRONG_VERSION_NUMBER"
 
 
 def describe(error: BaseException) -> str:

@@ -28,17 +28,14 @@ def hold(db: sqlite3.Connection) -> bool:
     """Return whether everything is as it was written."""
     try:
         db.execute("begin")  # one view of it: its run may be writing
-        return dict(_all(db)) == dict(db.execute("select what, sum from checksum"))
+        values = db.execute("select key, value from run").fetchall()
+        pending = db.execute("select kind, target_kind, name, ref, detail from pending").fetchall()
+        made = [*(_of_value(*v) for v in values), *(_of_pending(p) for p in pending)]
+        return dict(made) == dict(db.execute("select what, sum from checksum"))
     except sqlite3.Error:
         return False
     finally:
         db.rollback()
-
-
-def _all(db: sqlite3.Connection) -> list[tuple[str, str]]:
-    values = db.execute("select key, value from run").fetchall()
-    pending = db.execute("select kind, target_kind, name, ref, detail from pending").fetchall()
-    return [*(_of_value(*v) for v in values), *(_of_pending(p) for p in pending)]
 
 
 def _of_value(key: str, text: str) -> tuple[str, str]:
