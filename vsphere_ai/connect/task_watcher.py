@@ -220,7 +220,7 @@ class TaskWatcher:
             self._collector, self._view, self._listed = collector, view, first
             for ref in unknown:
                 self._report(ref, Gone())
-        self._list()  # those that came meanwhile
+        self._list()  # those that have come since
         return collector
 
     def _made(self, first: Iterable[str]) -> tuple[ManagedObject, ManagedObject, list[str]]:
