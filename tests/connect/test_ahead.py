@@ -49,6 +49,7 @@ def pages(fake):
         fake.script[FIRST] = lambda _: page(0, last, inner.get(0, ""))
         fake.script[NEXT] = lambda body: page(token_in(body), last, inner.get(token_in(body), ""))
 
+    fake.script["CreateContainerView"] = lambda _: '<returnval type="ContainerView">view-1</returnval>'
     return have
 
 
@@ -169,6 +170,7 @@ def test_who_stops_reading_leaves_nothing_behind(fake, vcenter, pages, when_read
     when_read(stop)
     with pytest.raises(KeyboardInterrupt):
         vcenter.read(VM)
+    assert fake.calls[-1] == NEXT
     assert str(vcenter.now()) == "2026-05-01 10:00:00+00:00"
     assert vcenter._session.stub._seen.ahead is None
     when_read(lambda _name: None)

@@ -490,6 +490,7 @@ def test_it_is_left_to_pyvmomi(what):
 
 def test_a_page_that_is_left_is_counted_and_read(fake, authority, limits, caplog):
     caplog.set_level("DEBUG", "vsphere_ai.connect.session")
+    fake.script["CreateContainerView"] = lambda _: '<returnval type="ContainerView">view-1</returnval>'
     inner = {"as usual": ORDINARY, "with a section": ORDINARY.replace(">a<", "><![CDATA[a]]><")}
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
         for left, text in enumerate(inner.values()):

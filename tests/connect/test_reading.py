@@ -1,4 +1,4 @@
-"""Bulk reads: one request, leaf paths, pages, and what cannot be read."""
+"""Bulk reads: one view, leaf paths, pages, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, StepFailed, Unparsed
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable
 from vsphere_ai.model.facts import UNTYPED
 
 
@@ -40,6 +40,7 @@ def refuse(kind, detail=""):
 
 @pytest.fixture
 def vcenter(fake, authority, limits):
+    fake.script["CreateContainerView"] = lambda _: '<returnval type="ContainerView">view-1</returnval>'
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
         fake.calls.clear()
         fake.bodies.clear()
@@ -47,10 +48,9 @@ def vcenter(fake, authority, limits):
 
 
 VM = {"VirtualMachine": ("name", "runtime.powerState")}
-ROOT = item("Folder", "group-d1", value("name", "Datacenters"))
 
 
-def test_one_request_per_page(fake, vcenter):
+def test_one_view_and_one_request_per_page(fake, vcenter):
     pages = {
         "t1": page(item("VirtualMachine", "vm-2", value("name", "two")), token="t2"),
         "t2": page(item("VirtualMachine", "vm-3", value("name", "three"))),
@@ -65,54 +65,44 @@ def test_one_request_per_page(fake, vcenter):
         "VirtualMachine:vm-2": "two",
         "VirtualMachine:vm-3": "three",
     }
-    assert fake.calls == ["RetrievePropertiesEx", *["ContinueRetrievePropertiesEx"] * 2]
-    assert "<maxObjects>500</maxObjects>" in fake.bodies[0]
-    assert "<all>false</all>" in fake.bodies[0]
+    assert fake.calls == ["CreateContainerView", "RetrievePropertiesEx", *["ContinueRetrievePropertiesEx"] * 2]
+    assert "<maxObjects>500</maxObjects>" in fake.bodies[1]
+    assert "<all>false</all>" in fake.bodies[1]
 
 
 def test_nothing_there_is_nothing(fake, vcenter):
-    fake.script["RetrievePropertiesEx"] = lambda _: page(ROOT)
     assert vcenter.read(VM) == {}
-    assert fake.calls == ["RetrievePropertiesEx"]
+    assert fake.calls[-1] == "RetrievePropertiesEx"
 
 
-def test_folders_are_returned_when_they_are_asked_for(fake, vcenter):
-    pod = item("StoragePod", "group-p3", value("name", "pod"))
-    fake.script["RetrievePropertiesEx"] = lambda _: page(ROOT, pod)
-    assert set(vcenter.read({"Folder": ("name",)})) == {"Folder:group-d1", "StoragePod:group-p3"}
-    assert set(vcenter.read({"ManagedEntity": ("name",)})) == {"Folder:group-d1", "StoragePod:group-p3"}
-    assert "<type>Folder</type><all>" not in fake.bodies[-1], "one set of paths counts for an object"
-    assert set(vcenter.read({"StoragePod": ("name",)})) == {"StoragePod:group-p3"}
-
-
-@pytest.mark.parametrize("paths", [VM, {"Folder": ("name",), **VM}])
-def test_an_inventory_without_a_root_folder_is_one_of_an_ended_session(fake, vcenter, paths):
-    """No view ends with the session here, so that an ended one must not look like a vCenter without VMs."""
-    ended = [True]
-    fake.script["CurrentTime"] = lambda _: refuse("NotAuthenticated")
+def test_a_view_is_used_again_until_the_session_ends(fake, vcenter):
+    """It follows the inventory; vCenter drops it with the session."""
+    for _ in range(3):
+        vcenter.read(VM)
+    vcenter.read({"Folder": ("name",)})
+    assert fake.count("CreateContainerView") == 2
+    gone = [refuse("ManagedObjectNotFound", '<obj type="ContainerView">view-1</obj>')]
     fake.script["RetrievePropertiesEx"] = lambda _: (
-        "" if ended else page(ROOT, item("VirtualMachine", "vm-1", value("name", "one")))
+        gone.pop() if gone else page(item("VirtualMachine", "vm-1", value("name", "one")))
     )
-    fake.script["Login"] = lambda _: (ended.clear(), fake.built_in("Login"))[1]
-    assert "VirtualMachine:vm-1" in vcenter.read(paths)
-    assert fake.count("Login") == 1
+    assert len(vcenter.read(VM)) == 1
+    assert (fake.count("Login"), fake.count("CreateContainerView")) == (1, 3)
+    fake.script["RetrievePropertiesEx"] = lambda _: page()
+    vcenter.read({"Folder": ("name",)})
+    assert fake.count("CreateContainerView") == 4, "those of the old session are forgotten, too"
 
 
-def test_the_whole_inventory_is_gone_through(fake, vcenter):
-    fake.script["RetrievePropertiesEx"] = lambda _: page(ROOT)
+def test_the_root_folder_is_read_too_when_folders_are(fake, vcenter):
+    vcenter.read({"Folder": ("name",)})
+    assert "group-d1" in fake.bodies[1]
     vcenter.read(VM)
-    ways = re.findall(r"<name>([\w.]+)</name><type>(\w+)</type><path>(\w+)</path>", fake.bodies[0])
-    assert {f"{kind}.{path}" for _, kind, path in ways} == {name for name, *_ in ways}
-    assert {name for name, *_ in ways} == set(
-        re.findall(r"<selectSet><name>([\w.]+)</name></selectSet>", fake.bodies[0])
-    )
+    assert "group-d1" not in fake.bodies[3]
 
 
 def test_a_derived_type_gets_its_own_and_its_bases_paths(fake, vcenter):
-    fake.script["RetrievePropertiesEx"] = lambda _: page(ROOT)
     vcenter.read({"ComputeResource": ("name",), "ClusterComputeResource": ("configuration",)})
     specs = dict(
-        re.findall(r"<propSet><type>(\w+)</type><all>false</all>((?:<pathSet>[^<]*</pathSet>)+)", fake.bodies[0])
+        re.findall(r"<propSet><type>(\w+)</type><all>false</all>((?:<pathSet>[^<]*</pathSet>)+)", fake.bodies[1])
     )
     assert specs["ComputeResource"] == "<pathSet>name</pathSet>"
     assert specs["ClusterComputeResource"] == "<pathSet>configuration</pathSet><pathSet>name</pathSet>"
@@ -121,7 +111,7 @@ def test_a_derived_type_gets_its_own_and_its_bases_paths(fake, vcenter):
 def test_a_path_newer_than_the_server_is_not_asked_for(fake, vcenter):
     fake.script["RetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-1", value("name", "one")))
     facts = vcenter.read({"VirtualMachine": ("name", "config.fixedPassthruHotPlugEnabled", "no.such")})
-    assert "fixedPassthru" not in fake.bodies[0]
+    assert "fixedPassthru" not in fake.bodies[1]
     assert facts["VirtualMachine:vm-1"].unreadable == {
         "config.fixedPassthruHotPlugEnabled": "not in vSphere API 7.0.2.0",
         "no.such": "not in vSphere API 7.0.2.0",
@@ -161,7 +151,9 @@ def test_escaped_names_are_read_as_people_write_them(fake, vcenter):
     assert facts.get("config.annotation") == "50%25"
 
 
-def test_a_session_lost_between_pages_starts_over(fake, vcenter):
+def test_a_session_lost_between_pages_starts_over_with_a_new_view(fake, vcenter):
+    views = iter("abc")
+    fake.script["CreateContainerView"] = lambda _: f'<returnval type="ContainerView">{next(views)}</returnval>'
     lost = [refuse("NotAuthenticated")]
     fake.script["RetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-1", value("name", "1")), token="t")
     fake.script["ContinueRetrievePropertiesEx"] = lambda _: (
@@ -169,7 +161,8 @@ def test_a_session_lost_between_pages_starts_over(fake, vcenter):
     )
     assert len(vcenter.read(VM)) == 2
     assert fake.count("Login") == 1
-    assert fake.count("RetrievePropertiesEx") == 2
+    assert fake.count("CreateContainerView") == 2
+    assert 'ContainerView">b<' in fake.bodies[fake.calls.index("Login") + 2]
 
 
 def test_named_objects_are_read_in_one_request(fake, vcenter):
@@ -196,19 +189,14 @@ def test_objects_that_are_gone_are_left_out(fake, vcenter):
     assert vcenter.read_objects(["VirtualMachine:vm-2"], VM) == {}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refuse("NoPermission", "<privilegeId>System.View</privilegeId>"),
-        page(item("Folder", "group-d1", missing("name", "NoPermission"))),
-        "",
-    ],
-)
-def test_an_inventory_that_may_not_be_seen_is_an_error(fake, vcenter, answer):
-    fake.script["RetrievePropertiesEx"] = lambda _: answer
+def test_a_view_that_cannot_be_made_is_an_error(fake, vcenter):
+    fake.script["CreateContainerView"] = lambda _: refuse("NoPermission", "<privilegeId>System.View</privilegeId>")
     with pytest.raises(Denied) as caught:
         vcenter.read(VM)
     assert "System.View" in caught.value.remedy
+    del fake.script["CreateContainerView"]
+    with pytest.raises(Unreachable, match="cannot be read"):
+        vcenter.read(VM)
 
 
 MANAGERS = (
@@ -250,8 +238,8 @@ def test_a_leaf_that_only_a_derived_type_has_is_picked_out_of_the_whole(fake, vc
     wanted = {"VmwareDistributedVirtualSwitch": ("config.maxMtu", "config.uuid", "config.linkDiscoveryProtocolConfig")}
     (facts,) = vcenter.read(wanted).values()
     assert facts.properties == {"config.maxMtu": 9000}
-    assert "<pathSet>config</pathSet><pathSet>config.uuid</pathSet>" in fake.bodies[0]
-    assert "maxMtu" not in fake.bodies[0]
+    assert "<pathSet>config</pathSet><pathSet>config.uuid</pathSet>" in fake.bodies[1]
+    assert "maxMtu" not in fake.bodies[1]
     (both,) = vcenter.read({"VmwareDistributedVirtualSwitch": ("config", "config.maxMtu")}).values()
     assert both.get("config")["maxMtu"] == both.get("config.maxMtu") == 9000
     mixed = {"DistributedVirtualSwitch": ("config.maxMtu",), "VmwareDistributedVirtualSwitch": ("config",)}

@@ -123,7 +123,7 @@ def test_resume_waits_for_vcenter_as_long_as_the_run_does(lab, cli, monkeypatch)
 
 def test_reads_before_a_run_are_given_up_sooner(lab, cli, ledger, monkeypatch):
     monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, patience=1.0, backoff=0.1, longest_pause=0.2))
-    lab.set_faults("- {on: RetrievePropertiesEx, do: '503'}\n")
+    lab.set_faults("- {on: CreateContainerView, do: '503'}\n")
     begun = time.monotonic()
     assert cli("plan", MISSION) == 5
     assert "503" in cli.err
@@ -137,9 +137,9 @@ SCALED = dict(answer=1.0, connect=1.0, patience=0.5, run_patience=0.5, backoff=0
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ("{on: RetrievePropertiesEx, do: malformed}", "an answer that cannot be read"),
-        ("{on: RetrievePropertiesEx, do: truncate}", "cannot be re"),
-        ("{on: RetrievePropertiesEx, when: mid-body, do: reset}", "cannot be reached"),
+        ("{on: CreateContainerView, do: malformed}", "an answer that cannot be read"),
+        ("{on: CreateContainerView, do: truncate}", "cannot be re"),
+        ("{on: CreateContainerView, when: mid-body, do: reset}", "cannot be reached"),
         ("{on: Login, do: malformed}", "an answer that cannot be read"),
         ("{on: Login, do: hang}", "did not answer in time"),
         ("{on: RetrieveServiceContent, do: '401'}", "401"),

@@ -114,9 +114,9 @@ def test_bulk_read(replay):
     assert states[first.ref, "pvrdma_host"].vmknic == ""
     assert any("NVIDIA" in p["name"] for p in estate[first.ref].get("software"))
     assert not any(p for facts in estate.objects.values() for p in facts.unreadable.values() if "not known" in p)
-    # two readings, however many objects there are; two questions a host that belong to its managers
+    # one view and two readings, however many objects there are; two questions a host that belong to its managers
     asked = methods(calls)
-    assert asked.count("RetrievePropertiesEx") == 2
+    assert (asked.count("CreateContainerView"), asked.count("RetrievePropertiesEx")) == (1, 2)
     assert (asked.count("QueryOptions"), asked.count("fetchSoftwarePackages")) == (4, 4)
 
 

@@ -29,7 +29,7 @@ LOCKS = {"CreateFolder", "Destroy_Task"}
 """Sent to hold the lock in vCenter, which has tests of its own."""
 MOVES = {"MigrateVM_Task"}
 """Loses its reply in tests/e2e/test_vgpu_vmotion.py, which has the farm for it."""
-READS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "WaitForUpdatesEx", "CreateFilter",
+READS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "WaitForUpdatesEx", "CreateContainerView",
          "QueryOptions", "fetchSoftwarePackages", "RetrieveServiceContent")  # fmt: skip
 
 

@@ -1,9 +1,9 @@
-"""Bulk reads: leaf paths only, page by page, of all objects at once."""
+"""Bulk reads: one view, leaf paths only, page by page."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.memory import collect_young, no_collection
@@ -12,25 +12,17 @@ from vsphere_ai.connect.plain import declared_part, supports, to_object, to_ref,
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.plain import inside
+from vsphere_ai.model.plain import PlainObject, inside
 
 PAGE = 500
 _BETWEEN = 16
 """Pages after which what they have left behind is collected."""
-_POOL = ("ResourcePool.resourcePool", "ResourcePool.vm")
-_BELOW: dict[str, tuple[str, ...]] = {"ComputeResource.host": (), "ComputeResource.resourcePool": _POOL}
-_BELOW |= {_POOL[0]: _POOL, _POOL[1]: ()}
-_BELOW |= {f"Datacenter.{each}Folder": ("Folder.childEntity",) for each in ("datastore", "host", "network", "vm")}
-_WAYS = {"Folder.childEntity": ("Folder.childEntity", *_BELOW), **_BELOW}
-"""Properties by which an inventory is gone through, each with the next ones. VMs are looked for in folders and in
-resource pools: an account may have rights on one of the two only.
-"""
 Paths = Mapping[str, Sequence[str]]
 
 
 def read_all(session: Session, paths: Paths) -> dict[str, Facts]:
-    """Read the given paths of every object of the given types, from the root folder down."""
-    return _read(session, paths, lambda known: _of_inventory(session, known))
+    """Read the given paths of every object of the given types, through one container view."""
+    return _read(session, paths, lambda known: _of_view(session, known))
 
 
 def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[str, Facts]:
@@ -44,7 +36,7 @@ def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:
     return _Wanted(session, paths).wire
 
 
-def _applies(ref: str, paths: Collection[str]) -> bool:
+def _applies(ref: str, paths: Paths) -> bool:
     kind = type_named(ref.partition(":")[0])
     return any(issubclass(kind, type_named(name)) for name in paths)
 
@@ -82,7 +74,7 @@ class _Wanted:
     def facts(self, content: Content) -> Facts:
         """Return one object's facts: leaves picked, and what was read only for them left out."""
         properties = content.values
-        unreadable = {p: _UNKNOWN if f["_typeName"] == "InvalidProperty" else text_of(f) for p, f in content.missing}
+        unreadable = {path: _reason(fault) for path, fault in content.missing}
         unreadable.update(content.untyped)
         name = self._fitting(content.ref[: content.ref.index(":")])
         unreadable.update(self.absent[name])
@@ -128,29 +120,25 @@ def _read(
     return session.reading(once)
 
 
-def _of_inventory(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
-    root, found = session.content.rootFolder, False
-    asked = any(isinstance(root, type_named(name)) for name in known)
-    # folders are always asked for: without the root folder, an ended session would look like a vCenter without VMs
-    own = known if asked else {**known, "Folder": {"name"}}
-    denied = vim.fault.NoPermission(object=root, privilegeId="System.View")
-    for content in _pages(session, [Collector.ObjectSpec(obj=root, skip=False, selectSet=[*_everything()])], own):
-        found = True
-        if content.ref == to_ref(root) and any(path == "name" for path, _ in content.missing):
-            raise denied
-        if asked or _applies(content.ref, known):
-            yield content
-    if not found:
-        session.invoke(vim.ServiceInstance("ServiceInstance"), "CurrentTime")  # refused where the session has ended
-        raise denied
-
-
-def _everything() -> Iterator[object]:
-    """Yield how all objects of an inventory are found from its root folder, in one request and without a view."""
-    for way, on in _WAYS.items():
-        kind, _, path = way.partition(".")
-        further = [Collector.SelectionSpec(name=name) for name in on]
-        yield Collector.TraversalSpec(name=way, type=type_named(kind), path=path, skip=False, selectSet=further)
+def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
+    root, names = session.content.rootFolder, frozenset(known)
+    kinds = [type_named(name) for name in known]
+    view = session.views.get(names)
+    if view is None:
+        view = session.invoke(session.content.viewManager, "CreateContainerView", root, kinds, True)
+        session.views[names] = view  # it follows the inventory, and ends with the session
+    follow = Collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
+    objects = [Collector.ObjectSpec(obj=view, skip=True, selectSet=[follow])]
+    if any(isinstance(root, kind) for kind in kinds):
+        # A view shows what is below its root, never the root itself.
+        objects.append(Collector.ObjectSpec(obj=root, skip=False))
+    try:
+        yield from _pages(session, objects, known)
+    except vmodl.fault.ManagedObjectNotFound as fault:
+        if fault.obj is None or to_ref(fault.obj) != to_ref(view):
+            raise
+        session.views.pop(names, None)
+        raise vim.fault.NotAuthenticated from fault
 
 
 def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
@@ -190,3 +178,7 @@ def _following(session: Session, token: str) -> Page | None:
         return session.page("ContinueRetrievePropertiesEx", token)
     except vmodl.fault.InvalidArgument as fault:
         raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
+
+
+def _reason(fault: PlainObject) -> str:
+    return _UNKNOWN if fault["_typeName"] == "InvalidProperty" else text_of(fault)

@@ -41,6 +41,8 @@ class Session:
         self.outage = Outage(limits)
         self.key = ""
         """vCenter's id of the login session, for questions about its rights."""
+        self.views: dict[frozenset[str], ManagedObject] = {}
+        """Container views of this login, by the types of their objects."""
         self._lock = threading.Lock()
         self._generation = self._failures = 0
         self._closed = False
@@ -239,3 +241,4 @@ class Session:
             raise
         self.key = str(session.key)
         self._generation += 1
+        self.views.clear()
