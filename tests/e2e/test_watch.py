@@ -107,11 +107,11 @@ def test_without_a_change_a_reading_takes_one_request(cli, lab, watching, monkey
     seen, _ = watching(wanted, count, count, count, count, drift, count, count, in_time, count)
     assert [len(each.appeared) for each in seen] == [0, 1]
     second, *idle = [after - before for before, after in itertools.pairwise(counts[:5])]
-    assert second > 10  # it also begins to follow what is read
+    assert second > max(idle) + 5  # it also begins to follow what is read
     assert idle == [1, 1, 1]
     *_, idle, full = [after - before for before, after in itertools.pairwise(counts)]
     assert idle == 1
-    assert full > 5  # it is read in full from time to time all the same
+    assert full > idle + 2  # it is read in full from time to time all the same
 
 
 def test_several_plays_and_hosts_that_answer_over_ssh_take_one_request(cli, lab, watching):

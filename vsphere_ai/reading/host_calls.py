@@ -47,9 +47,9 @@ def calls_for(names: frozenset[str]) -> frozenset[str]:
 
 
 @cache
-def _whatever_devices(names: frozenset[str]) -> bool:
-    """Return whether these kinds themselves need a call of any host; packages are about hosts with NVIDIA GPUs."""
-    return bool(_calls_of(names, names) - {SOFTWARE})
+def _own_calls(names: frozenset[str]) -> frozenset[str]:
+    """Return the calls that these kinds themselves, and the rules about them, need of any host they are wanted on."""
+    return _calls_of(names, names)
 
 
 def _calls_of(names: Set[str], about: frozenset[str]) -> frozenset[str]:
@@ -63,14 +63,14 @@ def _calls_of(names: Set[str], about: frozenset[str]) -> frozenset[str]:
 def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[frozenset[str], frozenset[str]]:
     """Return the hosts (references) that are asked whatever devices they have, and the calls that matter on any host.
 
-    Asked are those a play gives a kind that reads or checks options or module parameters, and those a VM with such a
-    kind can run on. Where VMs with vGPUs move, packages matter: they say which driver a host has.
+    Asked are those a play gives a kind that itself, or a rule about it, looks at such an answer, and those a VM with
+    such a kind can run on. Where VMs with vGPUs move, packages matter: they say which driver a host has.
     """
     asked, calls = list[Target](), set[str]()
     for target, plan in wanted.items():
         names = frozenset(n for s in plan.states for n in (s.kind, *concerned(kinds()[s.kind], s)))
         calls |= calls_for(names)
-        if _whatever_devices(names):
+        if _own_calls(names):
             asked.append(target)
         calls |= {SOFTWARE} if plan.rolling.evacuate == "vmotion" else set()
     hosts = estate.hosts_around(t.ref for t in asked if t.kind == "vm")
