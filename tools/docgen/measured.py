@@ -62,7 +62,7 @@ class Results:
     machine: Mapping[str, str]
     date: str
     load: float
-    """Load average of the machine before it, as the share of its cores: what ran besides, and disturbs."""
+    """Share of the machine's cores that other programs took before it: what ran besides, and disturbs."""
     rows: Sequence[Row] = field(default_factory=tuple)
 
     def to_json(self) -> str:
