@@ -181,6 +181,7 @@ def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
     source = estate.get(step.source)
     template = source is not None and source.get("config.template")
     location, changes = step.spec["location"], step.spec["config"].get("deviceChange", ())
+    own = (source.get("datastore") or ()) if source and not location.get("datastore") else ()  # where its disks are
     making = "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone"
     taken = {
         step.source: (making, *([CUSTOMIZE] if "customization" in step.spec else [])),
@@ -188,7 +189,7 @@ def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
         location.get("pool", ""): ("Resource.AssignVMToPool",),
         location.get("datastore", ""): (SPACE,),
         **{ref: (NETWORK,) for ref in _ports(changes)},
-        **{ref: (SPACE,) for ref in _stores(changes, estate)},
+        **{ref: (SPACE,) for ref in (*own, *_stores(changes, estate))},
     }
     for ref, privileges_ in taken.items():
         facts = estate.get(ref)
