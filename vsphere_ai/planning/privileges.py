@@ -179,12 +179,11 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
 def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
     """Return what CloneVM_Task takes (API reference): on source, folder, resource pool, datastore and port groups."""
     source = estate.get(step.source)
-    template = source is not None and source.get("config.template")
     location, changes = step.spec["location"], step.spec["config"].get("deviceChange", ())
     own = (source.get("datastore") or ()) if source and not location.get("datastore") else ()  # where its disks are
-    making = "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone"
+    way = "DeployTemplate" if source and source.get("config.template") else "Clone"
     taken = {
-        step.source: (making, *([CUSTOMIZE] if "customization" in step.spec else [])),
+        step.source: (f"VirtualMachine.Provisioning.{way}", *([CUSTOMIZE] if "customization" in step.spec else [])),
         step.folder: ("VirtualMachine.Inventory.CreateFromExisting", *_of_new(step)),
         location.get("pool", ""): ("Resource.AssignVMToPool",),
         location.get("datastore", ""): (SPACE,),
