@@ -234,7 +234,7 @@ def _note_refused(fleet: str, outcomes: Iterable[ShardOutcome]) -> None:
     """Note which shards were refused and why, for who looks later."""
     refused = [outcome_values(o) for o in outcomes if o.state == "refused"]
     with suppress(OSError):  # nothing was changed there: the reason may be lost with the disk
-        (_folder() / f"{fleet}.refused").write_text(json.dumps(refused), encoding="utf-8")
+        write_private(_folder() / f"{fleet}.refused", json.dumps(refused).encode())
 
 
 def _refused(fleet: str) -> dict[str, ShardOutcome]:

@@ -78,7 +78,7 @@ def flush(folder: Path) -> None:
 def write_private(path: Path, content: bytes) -> None:
     """Put a file that only its owner can read in its place in one move; a symbolic link is refused, not followed."""
     if path.is_symlink():
-        raise Denied(f"{path} is a symbolic link and is not written to", "name the file itself in the inventory")
+        raise Denied(f"{path} is a symbolic link and is not written to", "name the file that it leads to")
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
