@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -240,6 +241,7 @@ def _require_unlike(shards: Iterable[PlannedShard]) -> None:
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
     """Write a fleet plan to a new file that only its owner can read."""
     require_absent([path])
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))  # one that came since stays
     write_private(path, f"{dumps(plan.saved())}\n".encode())
 
 
