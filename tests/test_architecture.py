@@ -51,7 +51,6 @@ SUITES = {
     "tools",
     "vcsim",
 }
-MOST_ARROWS = 110
 IO_MODULES = ("socket", "ssl", "paramiko", "pyVmomi", "pyVim", "subprocess", "http.client", "urllib.request", "asyncio")
 HEAVY = (
     "pyVmomi",
@@ -163,10 +162,6 @@ def test_the_page_is_the_list_of_the_rooms():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     assert page == architecture.with_table(page, architecture.arrows()), "make docs"
     assert (ROOT / "docs" / "architecture.svg").read_text("utf-8") == architecture.picture(architecture.arrows())
-
-
-def test_the_arrows_between_rooms_can_be_counted():
-    assert sum(len(others) for others in architecture.arrows().values()) <= MOST_ARROWS
 
 
 def test_tests_lie_where_the_code_lies():
@@ -352,11 +347,6 @@ def test_functions_are_short_and_take_few_parameters(name):
         own = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
         count = sum(a.arg not in ("self", "cls") for a in own)
         assert count <= MAX_PARAMETERS, f"{name}.{function.name} takes {count} parameters"
-
-
-def test_the_median_file_is_short():
-    sizes = sorted(len(path.read_text("utf-8").splitlines()) for path in modules().values())
-    assert sizes[len(sizes) // 2] <= 120
 
 
 # -- every kind is tested and explained
