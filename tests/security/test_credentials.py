@@ -115,9 +115,10 @@ def keyring(monkeypatch):
 
 def test_a_key_ring(keyring):
     assert fetch("keyring:vcenter/svc@vsphere.local").reveal() == "from the ring"
-    with refused(NoPassword, "password.none", "root", "vcenter") as caught:
-        fetch("keyring:vcenter/root")
-    assert caught.value.remedy == "store it: keyring set vcenter root"
+    with refused(NoPassword, "password.none", "password of root on the hosts") as caught:
+        fetch("keyring:vcenter/hunter2", purpose="password of root on the hosts")
+    assert "keyring set" in caught.value.remedy
+    assert "hunter2" not in caught.value.message + caught.value.remedy, "it may be a password in the wrong place"
 
 
 def test_a_key_ring_that_cannot_be_used(keyring):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from vsphere_ai.model.networks import Network, Range, address, address_range, network, range_of, without
-from vsphere_ai.security.secret_ref import FORMS, is_reference
+from vsphere_ai.security.secret_ref import require_reference
 
 
 def _checked_subnet(text: str) -> str:
@@ -53,9 +53,7 @@ class Route(Part):
 
 
 def _checked_reference(text: str) -> str:
-    if not is_reference(text):
-        raise ValueError(f"a secret must not be in the file\nname the place it is in: {FORMS}")
-    return text
+    return require_reference(text, "secret")
 
 
 class Backend(Part):

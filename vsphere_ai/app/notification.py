@@ -27,6 +27,7 @@ from urllib.parse import SplitResult, urlsplit
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit, Remark, Status
 from vsphere_ai.errors import UsageError
+from vsphere_ai.security import child_environment
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.redaction import untrusted
 from vsphere_ai.security.secret_ref import Secret, is_reference
@@ -101,7 +102,7 @@ class Notifier:
         try:
             process = subprocess.Popen(  # noqa: S603 the operator's own command
                 self._arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                start_new_session=True,
+                env=child_environment.inherited(), start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             return error.strerror or str(error)

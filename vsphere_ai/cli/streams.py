@@ -15,7 +15,7 @@ from typing import TextIO, cast
 import click
 
 from vsphere_ai.model.text import safe, tame
-from vsphere_ai.security import redaction
+from vsphere_ai.security import child_environment, redaction
 from vsphere_ai.security.asking import is_asking
 
 SILENCE = 8.0
@@ -159,7 +159,7 @@ def guarded() -> Iterator[None]:
     doing("")
     be_quiet(quiet=False)
     _remarks.clear()
-    with redaction.fresh():
+    with redaction.fresh(), child_environment.fresh():
         sys.stdout, sys.stderr = (redaction.masked(cast(TextIO, stream), tame) for stream in written)
         over = threading.Event()
         pulse = threading.Thread(target=_pulse, args=(written, over), name="pulse", daemon=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed
 from vsphere_ai.model.text import safe
+from vsphere_ai.security import child_environment
 from vsphere_ai.security.redaction import untrusted
 
 ATTEMPTS = 3
@@ -78,7 +79,8 @@ def _answer(program: Program, text: bytes) -> object:
 
 
 def _run(program: Program, text: bytes) -> tuple[int, bytes, bytes]:
-    own = {name: os.environ[name] for name in (*_PASSED, *_PROXIES) if name in os.environ}
+    given = child_environment.inherited()
+    own = {name: given[name] for name in (*_PASSED, *_PROXIES) if name in given}
     process = subprocess.Popen(  # noqa: S603 - no shell: the operator's own inventory names the program
         program.argv,
         cwd=program.folder,

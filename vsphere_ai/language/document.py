@@ -22,12 +22,19 @@ WITHOUT_VALUE = "-"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
 # key may be misspelt as well (passwrod, pasword, apssword).
-# Behind env: only what cannot be a password is shown: `env:hunter2` is a password in the wrong place.
-_REFERENCE = (
-    r"[\"']?(?-i:env:(?:[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?=[\"'\s,}\]]|$)"
-    r"|(?:file|cmd|keyring):[^\"'\s,]+[/ ]|prompt:[\"']?(?:\s|$))"
+# Behind env: only what cannot be a password is shown: `env:hunter2` is a password in the wrong place. Behind file:,
+# cmd: and keyring: may be one as well, after a line break: a reference is shown that ends on its line, without escapes.
+_ENV = r"env:(?:[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"
+_ENDED = (
+    rf"(?-i:\"(?:{_ENV}|prompt:|(?:file|cmd|keyring):[^\"\\]*[/ ][^\"\\]*)\""
+    rf"|'(?:{_ENV}|prompt:|(?:file|cmd|keyring):[^'\\]*[/ ][^'\\]*)'"
+    rf"|(?:{_ENV}|prompt:|(?:file|keyring):[^\"'\s\\,]*/[^\"'\s\\,{{}}\[\]]*)\s*[,}}\]])"
 )
-_NAMED = re.compile(rf"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?!{_REFERENCE})(?=\S)")
+_OPEN = rf"(?-i:(?:{_ENV}|prompt:|(?:file|keyring):[^\"'\s\\,]*/[^\"'\s\\,]*|cmd:[^\"'\\]*[/ ][^\\]*)\s*(?:\s#.*)?$)"
+"""A reference without quotes at the end of its line, so that the next one may go on with it."""
+_KEY_OF = r"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+"
+_NAMED = re.compile(rf"{_KEY_OF}(?!{_ENDED}|{_OPEN})(?=\S)")
+_NAMED_ABOVE = re.compile(rf"{_KEY_OF}(?!{_ENDED})(?=\S)")
 _SECRET = re.compile(
     r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
 )
@@ -285,8 +292,9 @@ def _secret_from(lines: Sequence[str], at: int, line: str) -> int | None:
         before = len(above) - len(above.lstrip())
         if text[0] == ":" and (asked := _ASKED.match(words[:WIDTH])):
             return indent + 1 if _sounds_secret(asked[1]) else None
-        if (nearest or before < indent) and not _IS_KEY.match(text):
-            keys = (_ABOVE.search(words[-WIDTH:]), *_NAMED.finditer(words[:WIDTH]))
+        is_key, goes_on = _IS_KEY.match(text), nearest and before < indent  # deeper than a value: it is a part of that
+        if goes_on or ((nearest or before < indent) and not is_key):
+            keys = (None if is_key else _ABOVE.search(words[-WIDTH:]), *_NAMED_ABOVE.finditer(words[:WIDTH]))
             if any(key is not None and _sounds_secret(key[1]) for key in keys):
                 return indent
         if before < indent or not indent:

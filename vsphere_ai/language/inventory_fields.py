@@ -41,10 +41,9 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _reference(text: object, info: ValidationInfo) -> str:
-    if not isinstance(text, str) or not secret_ref.is_reference(text):
-        raise ValueError(f"a password must not be in the file\nname the place it is in: {secret_ref.FORMS}")
-    kind, _, path = text.partition(":")
-    return f"file:{_absolute(path, info)}" if kind == "file" else text
+    reference = secret_ref.require_reference(text)
+    kind, _, path = reference.partition(":")
+    return f"file:{_absolute(path, info)}" if kind == "file" else reference
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:

@@ -11,7 +11,7 @@ from vsphere_ai.language.document import Document, DocumentPath, Faults
 from vsphere_ai.language.validation import describe
 from vsphere_ai.model.suggestion import mistyped
 from vsphere_ai.model.variables import Scalar, Value
-from vsphere_ai.security.secret_ref import FORMS, is_reference
+from vsphere_ai.security.secret_ref import FORMS, is_reference, parse
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 NAMING = "a name is of small letters, digits and '_', begins with a letter, and has at most 40"
@@ -103,7 +103,7 @@ def unfit(name: str, value: object) -> tuple[str, str] | None:
         return f"'{name}' has no value here", "write one, or remove the line"
     if len(items) > MOST_ITEMS:
         return f"'{name}' has {len(items)} items", f"at most {MOST_ITEMS} are possible"
-    if SECRET.search(name) and not all(isinstance(item, str) and is_reference(item) for item in items):
+    if SECRET.search(name) and not all(isinstance(item, str) and is_reference(item) and parse(item) for item in items):
         return f"'{name}' sounds like a secret, and is shown in plans", f"name the place it is in: {FORMS}"
     if any(isinstance(item, str) and "${" in item.replace("$${", "") for item in items):
         return (

@@ -14,6 +14,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from vsphere_ai.security import child_environment
 from vsphere_ai.security.asking import asking
 from vsphere_ai.security.secret_ref import NoPassword, Secret, parse
 
@@ -36,7 +37,7 @@ def fetch(reference: str, base: Path | None = None, *, purpose: str = "password"
         case {"cmd": command}:
             return _printed_by(command, base, purpose)
         case {"service": service, "user": user}:
-            return _from_keyring(service, user)
+            return _from_keyring(service, user, purpose)
         case {"prompt": _}:
             return _asked(purpose)
         case {"env": name}:
@@ -82,6 +83,11 @@ def _from_file(path: Path, purpose: str) -> Secret:
             "look at file: behind it is a path; it is not shown because it may be a password",
         ) from None
     except OSError as fault:
+        if not os.path.lexists(path):  # a name that is too long, a folder that may not be read
+            raise NoPassword(
+                f"the file of the {purpose} cannot be read: {fault.strerror}",
+                "look at file: behind it is a path; it is not shown because it may be a password",
+            ) from None
         raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}", f"see: ls -ld {path}") from None
     if len(content) > LIMIT:
         raise NoPassword(
@@ -130,6 +136,7 @@ def _output_of(argv: list[str], base: Path | None, name: str) -> tuple[int, byte
     process = subprocess.Popen(  # noqa: S603 - no shell: the operator's own inventory names the program
         argv,
         cwd=base,
+        env=child_environment.inherited(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -148,7 +155,7 @@ def _output_of(argv: list[str], base: Path | None, name: str) -> tuple[int, byte
     return process.returncode, output
 
 
-def _from_keyring(service: str, user: str) -> Secret:
+def _from_keyring(service: str, user: str, purpose: str) -> Secret:
     try:
         keyring = import_module("keyring")
         broken: type[Exception] = import_module("keyring.errors").KeyringError
@@ -161,8 +168,11 @@ def _from_keyring(service: str, user: str) -> Secret:
         # a machine without a desktop session has no key ring
         raise NoPassword(f"the key ring cannot be used: {type(error).__name__}", "use env:, file: or cmd:") from None
     if not value:
-        remedy = f"store it: keyring set {shlex.quote(service)} {shlex.quote(user)}"
-        raise NoPassword(f"the key ring has no password of {user} for {service}", remedy)
+        raise NoPassword(
+            f"the key ring has no {purpose} under the names of the reference",
+            "store it: keyring set SERVICE USER, with the two names behind keyring:; they are not shown because they "
+            "may be a password",
+        )
     return Secret(value)
 
 

@@ -7,14 +7,16 @@ import re
 from typing import NoReturn
 
 from vsphere_ai.errors import Denied
-from vsphere_ai.security import redaction
+from vsphere_ai.security import child_environment, redaction
 from vsphere_ai.security.redaction import MASK
 
+# one line of text: behind a line break of any kind may be a secret that was pasted there
+_BREAKS = r"\0\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
 REFERENCE = re.compile(
     r"env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|file:(?P<file>[^\0\r\n]*[^\0\r\n/])"
-    r"|cmd:(?P<cmd>[^\0\r\n]*[^\0\r\n\s])"
-    r"|keyring:(?P<service>[^\0\r\n/]+)/(?P<user>[^\0\r\n]+)"
+    rf"|file:(?P<file>[^{_BREAKS}]*[^{_BREAKS}/])"
+    rf"|cmd:(?P<cmd>[^{_BREAKS}]*[^{_BREAKS}\s])"
+    rf"|keyring:(?P<service>[^{_BREAKS}/]+)/(?P<user>[^{_BREAKS}]+)"
     r"|(?P<prompt>prompt:)"
 )
 FORMS = '"env:NAME", "file:PATH", "cmd:PROGRAM ARGUMENTS", "keyring:SERVICE/USER" or "prompt:"'
@@ -61,10 +63,26 @@ def is_reference(text: str) -> bool:
     return REFERENCE.fullmatch(text) is not None
 
 
+def require_reference(text: object, what: str = "password") -> str:
+    """Return a reference of a file, for fields of models; `ValueError`, which does not repeat it, for anything else.
+
+    A variable that it names is withheld from programs from now on (`child_environment`).
+    """
+    if not (isinstance(text, str) and is_reference(text)):
+        raise ValueError(f"a {what} must not be in the file\nname the place it is in: {FORMS}")
+    parse(text)
+    return text
+
+
 def parse(reference: str) -> dict[str, str]:
-    """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `NoPassword` when it is none."""
+    """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `NoPassword` when it is none.
+
+    A variable that it names is withheld from programs from now on.
+    """
     found = REFERENCE.fullmatch(reference)
     if found is None:
         # The text may be a password in the wrong place: it is not repeated here.
         raise NoPassword("this is not a reference to a password", f"write {FORMS}")
+    if found["env"]:
+        child_environment.withhold(found["env"])
     return {name: text for name, text in found.groupdict().items() if text is not None}

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
 from vsphere_ai.resources.makes_vms import WantedPlacement
-from vsphere_ai.security.secret_ref import FORMS, is_reference
+from vsphere_ai.security.secret_ref import require_reference
 
 DHCP = "dhcp"
 IN_THE_CLONE = ("vmxnet3",)
@@ -121,9 +121,7 @@ class SetDisk(Settings):
 
 
 def _reference(text: object) -> object:
-    if text is not None and not (isinstance(text, str) and is_reference(text)):
-        raise ValueError(f"a password must not be in the file\nname the place it is in: {FORMS}")
-    return text
+    return None if text is None else require_reference(text)
 
 
 class SetUser(Settings):
