@@ -16,6 +16,8 @@ JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # each worker begins with a part of the tests, and takes over from others when it is done: modules stay together
 SHARED = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
+# of pip: errors only. It warns of every place of packages in its configuration that a package is not in
+QUIET := --quiet --quiet
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
@@ -37,17 +39,17 @@ $(BIN)/python:
 # one stamp per set of packages: made again when the requirements change
 $(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "Installing vsphere-ai into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python -m pip $(QUIET) install --editable .
 	@touch $@
 
 $(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "Installing vsphere-ai and what its tests need into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@$(BIN)/python -m pip $(QUIET) install --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "Installing vsphere-ai and what its developers need into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[test,dev]'
+	@$(BIN)/python -m pip $(QUIET) install --editable '.[test,dev]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twice; needs no vCenter
@@ -111,7 +113,7 @@ PYVMOMI_8_TESTS := tests/recorded tests/connect/test_plain.py tests/model/test_a
 
 $(PYVMOMI_8)/.installed: $(VENV)/.installed-test
 	@echo "Installing pyVmomi 8.0.3 into $(PYVMOMI_8) ..."
-	@$(BIN)/python -m pip install --quiet --upgrade --target $(PYVMOMI_8) 'pyvmomi==8.0.3.*'
+	@$(BIN)/python -m pip $(QUIET) install --upgrade --target $(PYVMOMI_8) 'pyvmomi==8.0.3.*'
 	@touch $@
 
 test-oldest-pyvmomi: $(PYVMOMI_8)/.installed  ## a fast part of the tests on pyVmomi 8.0.3, the oldest that is supported
@@ -178,7 +180,7 @@ man: $(VENV)/.installed  ## write the manual pages into man
 
 $(VENV)/.installed-release: setup.cfg pyproject.toml $(VENV)/.installed-dev
 	@echo "Installing what a release needs into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[release]'
+	@$(BIN)/python -m pip $(QUIET) install --editable '.[release]'
 	@touch $@
 
 # the same commit gives the same wheel: no time but that of the commit goes in, and nothing that an older build left
@@ -193,8 +195,8 @@ lock: $(VENV)/.installed-release  ## write requirements.lock anew: versions and 
 
 sbom: wheel  ## write dist/sbom.cdx.json: what an environment with the wheel and requirements.lock has in it
 	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
-	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --no-deps --no-index --find-links dist vsphere-ai
+	@$(BIN)/python -m pip --python build/sbom/bin/python $(QUIET) install --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip --python build/sbom/bin/python $(QUIET) install --no-deps --no-index --find-links dist vsphere-ai
 	@$(BIN)/cyclonedx-py environment --output-reproducible --validate -o dist/sbom.cdx.json build/sbom
 
 clean:  ## remove what was built here, .venv too

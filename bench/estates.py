@@ -125,7 +125,7 @@ def lab(size: Size, folder: Path, text: str = "", task: float = TASK) -> Iterato
     folder.mkdir(exist_ok=True)
     scenario = folder / "farm.yml"
     scenario.write_text(text or FARM.format(task=task, **parts(size)), "utf-8")
-    running = process.start(folder, scenario, exit_with=os.getpid(), timeout=600)
+    running = process.start(folder, scenario, exit_with=os.getpid())
     try:
         settings = next(iter(load_inventory(folder / CONNECTION).vcenters.values()))
         password = (folder / "password").read_text("utf-8").strip()

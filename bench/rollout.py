@@ -127,7 +127,7 @@ def measure(size: Size, times: int) -> list[Row]:
         scenario = directory / "farm.yml"
         timing = {"boot": BOOT, "task": TASK, "shutdown": SHUTDOWN}
         scenario.write_text(FARM.format(hosts=hosts, each=each, **timing), "utf-8")
-        process.start(directory, scenario, exit_with=os.getpid(), timeout=600)
+        process.start(directory, scenario, exit_with=os.getpid())
         stack.callback(process.stop, directory)
         found = [once(directory, number) for number in range(times + 1)]
     case = Case("rollout", f"{hosts} hosts reboot, 2 per cluster", size, roles={PATH: "limit", OURS: "ours"})

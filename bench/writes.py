@@ -147,7 +147,7 @@ def measure(size: Size, times: int) -> list[Row]:
         directory = Path(name)
         scenario = directory / "farm.yml"
         scenario.write_text(FARM.format(vms=vms, hosts=20, task=TASK), "utf-8")
-        process.start(directory, scenario, exit_with=os.getpid(), timeout=600)
+        process.start(directory, scenario, exit_with=os.getpid())
         stack.callback(process.stop, directory)
         found = [once(directory, number + 1, PARALLEL) for number in range(times)]
     title = f"{vms} reconfigures of {TASK} s, {PARALLEL} at a time"

@@ -11,7 +11,7 @@ import time
 from importlib import resources
 
 import pytest
-from support import compiled, fast, seeds
+from support import compiled, fast, labs, seeds
 from support.labs import started
 from support.places import ROOT
 
@@ -48,10 +48,15 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_report_teststatus(report):
+    return labs.status(report)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Say how to repeat a failed test that draws by chance, or has more cases with RELIABILITY=full."""
     report = yield
+    labs.say_once(report, call.excinfo and call.excinfo.value)
     module = vars(getattr(item, "module", object))
     if report.failed and not {"ALL", "FULL", "SEED", "by_level", "cases", "chance"}.isdisjoint(module):
         tier = f"RELIABILITY={seeds.LEVELS[seeds.LEVEL]} " if seeds.FULL else ""

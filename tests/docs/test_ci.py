@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 
 import pytest
 from support.places import ROOT
@@ -57,3 +60,22 @@ def test_the_files_that_a_target_tests_are_there(target):
     if target == "test-oldest-pyvmomi":
         assert "PYTHONPATH=" in shown
         assert {"tests/recorded", "tests/thirdparty/test_old_pyvmomi.py", "tests/connect/test_plain.py"} <= paths
+
+
+QUIET = shlex.split(re.search(r"(?m)^QUIET := (.*)$", MAKEFILE)[1])
+
+
+@pytest.mark.parametrize(("options", "warns"), [(QUIET, False), (QUIET[:1], True)], ids=["as in make", "with less"])
+def test_pip_shows_errors_and_does_not_warn_of_places_that_are_not_there(tmp_path, options, warns):
+    argv = [sys.executable, "-m", "pip", *options, "install", "--no-index", "--find-links", (tmp_path / "no").as_uri()]
+    environment = {**os.environ, "PIP_CONFIG_FILE": os.devnull}
+    done = subprocess.run([*argv, "not-there"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No matching distribution found for not-there" in done.stderr
+    assert ("WARNING" in done.stderr) == warns, done.stderr
+
+
+def test_every_installation_of_make_is_quiet():
+    lines = [line for line in MAKEFILE.splitlines() if re.search(r"-m pip\b", line)]
+    assert len(lines) >= 6
+    assert [line for line in lines if "$(QUIET) install" not in line] == []

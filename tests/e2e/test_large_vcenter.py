@@ -58,7 +58,7 @@ def planned(tmp_path_factory):
         directory = tmp_path_factory.mktemp(f"farm-{vms}")
         (directory / "farm.yml").write_text(large_farm.scenario(vms), encoding="utf-8")
         (directory / "play.yml").write_text(large_farm.PLAYBOOK, encoding="utf-8")
-        lab = process.start(directory, directory / "farm.yml", exit_with=os.getpid(), timeout=200)
+        lab = process.start(directory, directory / "farm.yml", exit_with=os.getpid())
         try:
             found[vms] = measured(lab, directory / "play.yml")
             if vms == FEW:

@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli import lab_defects, lab_faults
 from vsphere_ai.cli.options import format_option
+from vsphere_ai.cli.streams import doing
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.report.layout import table
@@ -55,9 +56,19 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
 )
 @click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
-def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) -> None:
-    """Start the lab and say how to use it."""
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Give up after so long, even while the lab makes progress; no limit by default.",
+)
+def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, timeout: float | None) -> None:
+    """Start the lab and say how to use it.
+
+    It is waited for while it makes progress.
+    """
     from vsphere_ai.lab import process
+    from vsphere_ai.lab.starting import Patience
 
     directory = lab_dir()
     if directory.parent == state_dir():
@@ -78,7 +89,8 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) 
         return
     if scenario is not None:
         process.check_scenario(scenario)
-    running = process.start(directory, scenario, port)
+    running = process.start(directory, scenario, port, patience=Patience(timeout, report=doing))
+    doing("reading the farm")
     farm = running.get("/lab/farm")
     click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
     click.echo(overview(farm))

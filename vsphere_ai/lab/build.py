@@ -31,8 +31,9 @@ from vsphere_ai.lab.managed import (
     virtual_machine,
     vm_states,
 )
-from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, expand
+from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, Vm, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
+from vsphere_ai.lab.starting import Progress
 from vsphere_ai.lab.store import ManagedObject
 
 NIC_MODELS: dict[str, dict[str, Any]] = {
@@ -80,11 +81,12 @@ RDMA_MODELS: dict[str, dict[str, Any]] = {
 """The RDMA side of NIC models, where it is not that of a ConnectX-6."""
 
 
-def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
+def build(scenario: Scenario, password: str, instance: str = "", progress: Progress | None = None) -> Farm:
     """Return the farm a scenario describes, ready to serve; raise InputError when it cannot be so.
 
-    `instance` is the instance UUID of its vCenter; a new one without it.
+    `instance` is the instance UUID of its vCenter; a new one without it. `progress` counts hosts and VMs.
     """
+    progress = progress or Progress()
     if scenario.vcenter.api_version not in VmomiSupport.versionIdMap:
         newest = VmomiSupport.versionIdMap[VmomiSupport.GetServiceVersions("vim25")[0]]
         raise _impossible(
@@ -98,8 +100,10 @@ def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
         for spec in scenario.switches:
             folder = farm.named["networkFolder"]
             farm.named[f"switch:{spec.name}"] = network.add_switch(farm, folder, spec)
-        _hosts(farm)
-        _vms(farm, vm_folder)
+        progress.stage("building hosts and VMs", _objects(scenario))
+        _hosts(farm, progress)
+        _vms(farm, vm_folder, progress)
+        progress.stage("completing the inventory")
         datastores.as_described(farm)
         for each in farm.scenario.clusters:
             cluster_rules.describe(farm, farm.named[f"cluster:{each.name}"], each.rules)
@@ -161,7 +165,7 @@ def _inventory(farm: Farm) -> ManagedObject:
     return farm.named["vmFolder"]
 
 
-def _hosts(farm: Farm) -> None:
+def _hosts(farm: Farm, progress: Progress) -> None:
     folder = farm.named["hostFolder"]
     clusters = {c.name: cluster.add_compute(farm, folder, c.name, c) for c in farm.scenario.clusters}
     farm.named.update({f"cluster:{name}": mo for name, mo in clusters.items()})
@@ -181,6 +185,7 @@ def _hosts(farm: Farm) -> None:
                 plain["host"].append(mo.ref)
                 mo["network"].append(plain.ref)
             maintenance.serve_shell(farm, mo)
+            progress.step()
     for compute in computes:
         cluster.summarise(farm, compute)
 
@@ -261,7 +266,7 @@ def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
     return made
 
 
-def _vms(farm: Farm, root: ManagedObject) -> None:
+def _vms(farm: Farm, root: ManagedObject, progress: Progress) -> None:
     folders = {"": root}
     for spec in farm.scenario.vms:
         hosts = cycle([farm.named[f"host:{h}"] for h in expand(spec.host)])
@@ -276,6 +281,12 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
             if spec.power == "suspended":
                 power.suspend_now(farm, mo, "scenario")
             vm_states.put_into_state(farm, mo, spec)
+            progress.step()
+
+
+def _objects(scenario: Scenario) -> int:
+    parts: tuple[HostSpec | Vm, ...] = (*scenario.hosts, *scenario.vms)
+    return sum(1 for part in parts for _ in expand(part.name))
 
 
 def _labels(farm: Farm) -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -29,6 +30,7 @@ from vsphere_ai.lab.listener import Listener
 from vsphere_ai.lab.managed.power import profiles
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sshd import SshServer
+from vsphere_ai.lab.starting import Progress
 from vsphere_ai.lab.store import ManagedObject
 
 NOT_FOUND = 404, b'{"error": "not found"}'
@@ -39,15 +41,24 @@ class BadRequest(Exception):
     """A request to the control endpoint that makes no sense; the text says why."""
 
 
+@dataclass(frozen=True)
+class Secret:
+    """What opens a lab: the password of its vCenter, that of its hosts' SSH, the token of the control endpoint."""
+
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(18))
+    ssh_password: str = field(default_factory=lambda: secrets.token_urlsafe(18))
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+
 class Lab:
-    """The running lab. `token` opens the control endpoint.
+    """The running lab.
 
     Ports, host keys and the instance UUID of its vCenter survive a reset.
     """
 
-    def __init__(self, scenario: Scenario, directory: Path, *, password: str, ssh_password: str, token: str) -> None:
-        self.scenario, self.directory, self.token = scenario, directory, token
-        self.password, self.ssh_password = password, ssh_password
+    def __init__(self, scenario: Scenario, directory: Path, secret: Secret, progress: Progress | None = None) -> None:
+        self.scenario, self.directory, self.token = scenario, directory, secret.token
+        self.password, self.ssh_password = secret.password, secret.ssh_password
         self.instance = str(uuid.uuid4())
         self.trace = False
         self.info: dict[str, Any] = {}
@@ -61,7 +72,7 @@ class Lab:
         self._resetting = threading.Lock()
         self.guests_changed: Callable[[], None] = lambda: None
         """Called when there are more guests to be reached."""
-        self._build()
+        self._build(progress or Progress())
 
     def reset(self) -> None:
         """Go back to the scenario: every object, session, fault and ledger entry of before is gone.
@@ -74,14 +85,16 @@ class Lab:
             if self.server is not None:
                 self.server.restore()
             self.close()
-            self._build(ports)
+            self._build(Progress(), ports)
             self.guests_changed()
             self.faults.set(*self._from_start)
 
-    def _build(self, ports: dict[str, socket.socket] | None = None) -> None:
-        self.farm = build(self.scenario, self.password, self.instance)
+    def _build(self, progress: Progress, ports: dict[str, socket.socket] | None = None) -> None:
+        self.farm = build(self.scenario, self.password, self.instance, progress)
         self.farm.faults = self.faults
-        self._open_ssh(ports)
+        progress.stage("starting SSH servers of hosts", len(self.farm.hosts))
+        self._open_ssh(progress, ports or {})
+        progress.stage("starting SSH servers of guests")
         self.guests = GuestServers(self.directory, self.faults, lambda: self.guests_changed())
         self.guests.follow(self.farm)
 
@@ -93,15 +106,16 @@ class Lab:
             server.close()
         self.farm.close()
 
-    def _open_ssh(self, ports: dict[str, socket.socket] | None = None) -> None:
+    def _open_ssh(self, progress: Progress, ports: dict[str, socket.socket]) -> None:
         keys = self.directory / "host_keys"
         keys.mkdir(mode=0o700, exist_ok=True)
         self.ssh = {}
         for host in self.farm.hosts.values():
-            port = (ports or {}).get(host.name)
-            server = SshServer(host, password=self.ssh_password, key_file=keys / host.name, reserved=port)
+            reserved = ports.get(host.name)
+            server = SshServer(host, password=self.ssh_password, key_file=keys / host.name, reserved=reserved)
             server.faults = self.faults
             self.ssh[host.name] = server.start()
+            progress.step()
 
     def control(self, method: str, path: str, token: str, *, query: str = "", body: bytes = b"") -> tuple[int, bytes]:
         """Answer a request to the control endpoint with an HTTP status and JSON."""

@@ -6,7 +6,6 @@ import argparse
 import gc
 import json
 import os
-import secrets
 import signal
 import sys
 import threading
@@ -15,11 +14,12 @@ from typing import Any
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab import shortcuts
-from vsphere_ai.lab.control import Lab
+from vsphere_ai.lab.control import Lab, Secret
 from vsphere_ai.lab.guest.server import KEY, USER, write_text
 from vsphere_ai.lab.scenario import Scenario, expand
 from vsphere_ai.lab.scenario_file import digest, load
 from vsphere_ai.lab.server import Server
+from vsphere_ai.lab.starting import FILE, Progress
 from vsphere_ai.lab.tls import make_certificate, write_private
 
 
@@ -57,13 +57,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> tuple[Lab, Server]:
     """Start a lab; when ``lab.json`` is there, every other file is, and both protocols answer."""
-    scenario = load(scenario_file)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    secret = {name: secrets.token_urlsafe(18) for name in ("password", "ssh_password")}
-    for name, value in secret.items():
-        write_private(directory / name, f"{value}\n".encode())
+    progress = Progress(lambda text: (directory / FILE).write_text(text, encoding="utf-8"))
+    progress.stage("reading the scenario")
+    scenario = load(scenario_file)
+    secret = Secret()
+    write_private(directory / "password", f"{secret.password}\n".encode())
+    write_private(directory / "ssh_password", f"{secret.ssh_password}\n".encode())
     make_certificate(directory)
-    lab = Lab(scenario, directory, **secret, token=secrets.token_urlsafe(24))
+    lab = Lab(scenario, directory, secret, progress)
     lab.server = server = Server(lab, directory, port, faults=lab.faults)
     control = Server(lab, directory, serves_api=False)
     lab.guests_changed = lambda: write_connection(lab, directory, server.port)
@@ -79,11 +81,13 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
         "hosts": len(lab.farm.hosts),
         "vms": sum(len(list(expand(vm.name))) for vm in scenario.vms),
     }
+    progress.stage("starting to serve")
     server.start()
     control.start()
     text = json.dumps({**lab.info, "token": lab.token}, indent=2)
     write_private(directory / "lab.json.new", text.encode())
     (directory / "lab.json.new").rename(directory / "lab.json")
+    (directory / FILE).unlink()
     return lab, server
 
 

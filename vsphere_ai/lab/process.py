@@ -11,24 +11,26 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, VsphereAiError
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
+from vsphere_ai.lab import starting
+from vsphere_ai.lab.starting import LabFailed, Patience
 
-FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem", "guest_key")
-
+STARTED = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem", "guest_key")
+FILES = (*STARTED, starting.FILE)
+LOCK = "lab.lock"
+ALIVE = "/lab/info"
+ALIVE_SECONDS = 30.0
+"""How long a lab may take to say that it is there."""
+ANSWER_SECONDS = 300.0
+"""How long it may take for anything else: to put a farm of 30,000 VMs back takes half a minute on an idle machine."""
 
 Rules = str | Sequence[Mapping[str, Any]]
 """Faults as YAML text, or as the mappings it stands for."""
-
-
-class LabFailed(VsphereAiError):
-    """The lab's process could not be started or does not answer."""
-
-    title = "lab failed"
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class Running:
 
     def _request(self, method: str, path: str, body: bytes = b"") -> Any:
         context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
-        connection = http.client.HTTPSConnection("127.0.0.1", self.control_port, timeout=30, context=context)
+        seconds = ALIVE_SECONDS if path == ALIVE else ANSWER_SECONDS
+        connection = http.client.HTTPSConnection("127.0.0.1", self.control_port, timeout=seconds, context=context)
         try:
             headers = {"X-Lab-Token": self.token, "Content-Length": str(len(body))}
             connection.request(method, path, body=body or None, headers=headers)
@@ -110,64 +113,102 @@ def _diagnostics(answered: Any) -> list[Diagnostic]:
 
 
 def find(directory: Path) -> Running | None:
-    """Return the lab that runs in a directory; None, and nothing left behind, when there is none."""
+    """Return the lab that runs in a directory; None, and nothing left behind, when there is none.
+
+    The files of one that is starting stay. Raise LabFailed when something listens where the lab should, and does not
+    answer.
+    """
+    running = _running(directory)
+    if running is None and any((directory / name).exists() for name in FILES):
+        from filelock import FileLock, Timeout
+
+        with contextlib.suppress(Timeout), FileLock(directory / LOCK, timeout=0):  # who starts a lab holds it
+            _sweep(directory)
+    return running
+
+
+def _running(directory: Path) -> Running | None:
     try:
         raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
         ports = raw["port"], raw["control_port"]
         lab = Running(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
         # the process number may belong to another process by now; only the token proves that it is ours
-        if lab.get("/lab/info").get("pid") == lab.pid:
-            return lab
+        return lab if lab.get(ALIVE).get("pid") == lab.pid else None
+    except TimeoutError as error:  # busy or stopped, and not gone: its files are still its own
+        text = f"the lab in {directory} did not answer within {ALIVE_SECONDS:g} s"
+        raise LabFailed(text, f"try again; where that does not help, end it with: kill {lab.pid}") from error
     except (OSError, ValueError, KeyError, LabFailed, http.client.HTTPException):
-        pass
-    _sweep(directory)
-    return None
+        return None
 
 
 def start(
-    directory: Path, scenario: Path | None = None, port: int = 0, *, exit_with: int = 0, timeout: float = 30.0
+    directory: Path,
+    scenario: Path | None = None,
+    port: int = 0,
+    *,
+    exit_with: int = 0,
+    patience: Patience = Patience(),  # noqa: B008 - frozen
 ) -> Running:
     """Start a lab as a detached process and return when it serves; raise LabFailed with the end of its log.
 
-    `exit_with` is a process number: when that process ends, however it ends, so does the lab.
+    It is waited for while it makes progress. `exit_with` is a process number: when that process ends, however it ends,
+    so does the lab.
     """
-    from filelock import FileLock, Timeout
-
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
-    lock = FileLock(directory / "lab.lock")
-    try:
-        lock.acquire(timeout=timeout)
-    except Timeout as error:
-        raise LabFailed(f"another command is starting a lab in {directory}") from error
-    with lock:
-        if find(directory) is not None:
+    with _alone(directory, patience):
+        if _running(directory) is not None:
             raise UsageError(f"a lab is already running in {directory}", "stop it with: vsphere-ai lab down")
+        _sweep(directory)
         argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
         argv += ["--scenario", str(scenario.resolve())] if scenario else []
         argv += ["--exit-with", str(exit_with)] if exit_with else []
-        return _spawn(directory, argv, scenario, time.monotonic() + timeout)
+        return _spawn(directory, argv, scenario, patience)
 
 
-def _spawn(directory: Path, argv: list[str], scenario: Path | None, end: float) -> Running:
+@contextlib.contextmanager
+def _alone(directory: Path, patience: Patience) -> Iterator[None]:
+    """Hold the lock of a directory; a start of someone else is waited for while it makes progress."""
+    from filelock import FileLock, Timeout
+
+    lock, wait = FileLock(directory / LOCK), starting.Wait(directory, patience)
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=0.1)
+        except Timeout:
+            wait.check(f"another command is starting a lab in {directory}, which did not start")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _spawn(directory: Path, argv: list[str], scenario: Path | None, patience: Patience) -> Running:
     log = directory / "lab.log"
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
-    while time.monotonic() < end:
-        if process.poll() == InputError.exit_code:
-            faults = [line.partition(": ")[2] for line in _tail(log).splitlines()]
-            raise InputError([Diagnostic(Mark(str(scenario)), fault) for fault in faults])
-        if process.poll() is not None:
-            raise LabFailed(f"the lab did not start:\n{_tail(log)}", f"its log is {log}")
-        if (directory / "lab.json").exists():
-            found = find(directory)
-            if found is not None:
-                return found
-        time.sleep(0.02)
-    process.kill()
-    raise LabFailed("the lab did not start in time", f"its log is {log}")
+    wait = starting.Wait(directory, patience)
+    try:
+        while True:
+            if process.poll() == InputError.exit_code:
+                faults = [line.partition(": ")[2] for line in _tail(log).splitlines()]
+                raise InputError([Diagnostic(Mark(str(scenario)), fault) for fault in faults])
+            if process.poll() is not None:
+                raise LabFailed(f"the lab did not start:\n{_tail(log)}", f"its log is {log}")
+            if (directory / "lab.json").exists():
+                with contextlib.suppress(LabFailed):  # too busy to answer: it is asked again
+                    running = _running(directory)
+                    if running is not None:
+                        return running
+            wait.check("the lab did not start")
+            time.sleep(0.02)
+    except BaseException:  # also Ctrl-C: no half-started lab is left
+        process.kill()
+        process.wait()
+        _sweep(directory)
+        raise
 
 
 def stop(directory: Path, *, timeout: float = 10.0) -> bool:
