@@ -169,7 +169,7 @@ def affine(**by_name):
     return {n: Pool(subnet=f"10.{i}.0.0/24", **more) for i, (n, more) in enumerate(by_name.items())}
 
 
-HERE = Place(("trn", "training"), ("esx01",), ("ai/training",), "dvpg-rail1")
+HERE = Place(("trn", "training"), ("esx01",), ("ai/training",), ("dvpg-rail1",))
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_a_standard_port_group_is_told_apart():
 def test_an_ambiguous_name_is_refused_with_both_places():
     twin = Facts("DistributedVirtualPortgroup:dvportgroup-9", {**dict(around()[GROUP].properties), "key": "x"})
     (problem,) = judge(want(V2), VM, with_group(around(), twin)).problems.values()
-    assert (problem.rule, problem.help.count("/DC0/network/dvpg-rdma")) == ("pvrdma.port-group", 2)
+    assert (problem.rule, problem.message.count("/DC0/network/dvpg-rdma")) == ("pvrdma.port-group", 2)
 
 
 # -- the proof

@@ -64,7 +64,7 @@ def _words(place: Place) -> str:
         ("VM", place.vms),
         ("host", place.hosts),
         ("folder", place.folders[-1:]),
-        ("port group", (place.portgroup,)),
+        ("port group", place.portgroups[:1]),
     )
     named = [f"{what} {', '.join(names)}" for what, names in parts if any(names)]
     return ", ".join(named) or "its place is not known"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 
 from vsphere_ai.addresses.holding import Pools
 from vsphere_ai.addresses.in_use import InUse
@@ -89,9 +88,5 @@ def _domains(found: InUse, pools: Pools) -> set[str]:
     """Return the domains that a network belongs to: those of the pools for it, or the one without a name."""
     if found.domain is not None:
         return {found.domain}
-    own = {
-        pool.domain
-        for pool in pools.values()
-        if found.network and any(fnmatchcase(found.network, name) for name in pool.affinity.portgroups)
-    }
+    own = {pool.domain for pool in pools.values() if pool.affinity.has_network(found.network)}
     return own or {""}

@@ -71,7 +71,7 @@ def of_guests(vms: Iterable[Facts]) -> Iterator[InUse]:
 def of_hosts(hosts: Iterable[Facts], port_groups: Mapping[str, str]) -> Iterator[InUse]:
     """Yield the addresses of every vmkernel adapter, without link-local ones.
 
-    `port_groups`: names of distributed port groups by their keys, such as ``dvportgroup-12``.
+    `port_groups`: distributed port groups, with their switch where others have the name, by keys as ``dvportgroup-12``.
     """
     for facts in hosts:
         for nic in objects(facts.get("config.network.vnic")):

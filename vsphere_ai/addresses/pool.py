@@ -77,7 +77,7 @@ class Affinity(Part):
 
     def matches(self, place: Place) -> tuple[bool, bool, bool, bool] | None:
         """Return in which of the four a place is named, in the order of precedence; None where it is excluded."""
-        given = (place.vms, place.hosts, place.folders, (place.portgroup,))
+        given = (place.vms, place.hosts, place.folders, place.portgroups)
         found = []
         for patterns, names in zip((self.vms, self.hosts, self.folders, self.portgroups), given, strict=True):
             named = any(fnmatchcase(name, pattern) for name in names if name for pattern in patterns)
@@ -87,18 +87,25 @@ class Affinity(Part):
         vms, hosts, folders, portgroups = found
         return vms, hosts, folders, portgroups
 
+    def has_network(self, network: str) -> bool:
+        """Return whether a network may be one of `portgroups`; of some, only the name without the switch is known."""
+        names = {network, network.rpartition("/")[2]}
+        bare = {pattern.rpartition("/")[2] for pattern in self.portgroups} if "/" not in network else set()
+        return bool(network) and any(fnmatchcase(n, pattern) for n in names for pattern in (*self.portgroups, *bare))
+
 
 @dataclass(frozen=True)
 class Place:
     """Where a VM is or will be: its name and those of its set and groups; its host and groups of it; its folders.
 
     `folders` are those that it is in, inner ones first, and then its path in the tree of VMs, ``ai/training``.
+    `portgroups` is what its port group may be called: its name first, then ``SWITCH/NAME`` and inventory paths.
     """
 
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    portgroup: str = ""
+    portgroups: tuple[str, ...] = ()
 
 
 class Pool(Part):

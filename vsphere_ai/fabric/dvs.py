@@ -17,11 +17,6 @@ NETWORKS = ("Network", "OpaqueNetwork", PORT_GROUP, *SWITCHES)
 """What shares one space of names within a datacenter."""
 
 
-def port_groups_named(estate: Estate, name: str) -> tuple[Facts, ...]:
-    """Return the distributed port groups of that name (names are unique only within a folder)."""
-    return tuple(f for f in estate.of_type(PORT_GROUP) if f.name == name)
-
-
 def switch_of(estate: Estate, group: Facts | None) -> Facts | None:
     """Return the distributed switch a port group belongs to; None when there is no such port group."""
     return estate.get(group.get("config.distributedVirtualSwitch")) if group else None
@@ -45,11 +40,6 @@ def is_uplink_of(switch: Facts | None, group: Facts) -> bool:
 def switches(estate: Estate, datacenter: str) -> dict[str, Facts]:
     """Return the distributed switches of a datacenter by name."""
     return {f.name: f for f in _inside(estate, datacenter, *SWITCHES)}
-
-
-def port_groups(estate: Estate, datacenter: str) -> dict[str, Facts]:
-    """Return the distributed port groups of a datacenter by name, those of the uplinks included."""
-    return {f.name: f for f in _inside(estate, datacenter, PORT_GROUP)}
 
 
 def taken(estate: Estate, datacenter: str, name: str) -> Facts | None:

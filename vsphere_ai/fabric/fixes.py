@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.host import ADDRESS, MTU_LINK
 from vsphere_ai.fabric.links import Fix, Link
@@ -63,7 +63,8 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
     for name in wanted[1:]:  # the host has one such option: the last adapter would win
         found[name] = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
     for name, adapter in found.items():
-        on = (group.get("config.distributedVirtualSwitch") for group in dvs.port_groups_named(estate, name))
+        groups = networks.for_host(estate, host.ref, name).networks
+        on = (group.get("config.distributedVirtualSwitch") for group in groups)
         switch = next((ref for ref in on if ref in goals), None)
         if "address" in adapter and switch is not None:
             found[name] = {**adapter, "mtu": goals[switch]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.links import HOST_PART, Fix, Link, Place, why
@@ -72,7 +72,7 @@ def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | No
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
         return Fix(host, "vmkernel", {near: {"pvrdma": True}}), ""
-    value: Plain = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
+    value: Plain = {networks.label(estate, group): {"address": ADDRESS, "pvrdma": True}} if group else None
     help = "no VMkernel adapter is on that switch: write an address, and the play creates one"
     return (Fix(host, "vmkernel", value) if value else None), help
 

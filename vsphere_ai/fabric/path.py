@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.links import PATH_PART, Fix, Link, Place
 from vsphere_ai.model.facts import Estate, Facts
@@ -66,7 +67,7 @@ def _fix(estate: Estate, host: Target, route: fabric_route.Route, link: Link) ->
     if link.name == fabric_route.UPLINK_LINK:
         uplink = route.uplink or _any_uplink(route, estate)
         at = estate.datacenter_of(route.group.ref)
-        value = {route.group.name: {"active_uplinks": (uplink,)}}
+        value = {networks.label(estate, route.group): {"active_uplinks": (uplink,)}}
         return Fix(at, "port_groups", value) if at and uplink else None
     if link.name in OF_UPLINKS:
         nic = rdma_nic(route)

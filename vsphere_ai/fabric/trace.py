@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
@@ -81,7 +81,8 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     protocol, key = device.get("deviceProtocol") or None, key_of(device)
     group = estate.get(f"{dvs.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
-    card: dict[str, Plain] | None = {"type": "pvrdma", "port_group": group.name} if group and single else None
+    name = networks.label(estate, group) if group else key
+    card: dict[str, Plain] | None = {"type": "pvrdma", "port_group": name} if group and single else None
     links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
@@ -95,7 +96,6 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
             links += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
-    name = group.name if group else key
     mtu, version = info.get("mtu"), _number(facts.get("config.version"))
     paths = _paths(estate, vm, group, links, around)
     return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, version, paths)
@@ -124,11 +124,12 @@ def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[t
     own = [h for h in _of_vm(estate, vm, around) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
     here = _of_host(estate, host, group)
     elsewhere = _elsewhere(estate, vm, group, around)
+    name = networks.label(estate, group)
     hopeless = [h for h in _faults((*here, *elsewhere)) if h.part == PATH_PART and not h.fix]
     if hopeless:
-        help = f"{group.name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
+        help = f"{name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
         return (CARD.link("broken", seen, help), *own, *here, *elsewhere), group
-    fix = Fix(vm, "pvrdma", ({"port_group": group.name},))
+    fix = Fix(vm, "pvrdma", ({"port_group": name},))
     return (CARD.link("broken", seen, fix=fix), *own, *here, *elsewhere), group
 
 
@@ -144,7 +145,7 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
         own = _faults(path_links(estate, host, group)[0])
         if all(link.fix for link in own):
             rest = sum(bool(_faults(path_links(estate, h, group)[0])) for h in around)
-            found.append(((bool(own), rest, group.name), group))
+            found.append(((bool(own), rest, networks.label(estate, group)), group))
     return min(found, key=lambda f: f[0])[1] if found else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
@@ -41,7 +41,9 @@ def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None
 
 def _write(fix_plan: FixPlan, table: _Uplinks, uplink: str) -> None:
     switch = table.switch
-    groups: dict[str, Plain] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
+    groups: dict[str, Plain] = {
+        networks.label(table.estate, g): {"active_uplinks": (uplink,)} for g in table.changed(uplink)
+    }
     wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
     for host, wanted in {**wants, **table.along(uplink)}.items():
         why = table.unassigned(host, uplink, wanted)
@@ -53,7 +55,7 @@ def _write(fix_plan: FixPlan, table: _Uplinks, uplink: str) -> None:
             for group in table.displaced(host, uplink):
                 # standby, not active: hosts whose NIC is on the active one go on as before
                 standby = (*dvs.order(group.get(CONFIG))[1], uplink)
-                groups[group.name] = {"standby_uplinks": standby}
+                groups[networks.label(table.estate, group)] = {"standby_uplinks": standby}
     at = table.estate.datacenter_of(switch.ref)
     if groups and at is not None:
         fix_plan.add(at, "port_groups", groups)

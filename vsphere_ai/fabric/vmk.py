@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from ipaddress import IPv4Interface
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
@@ -65,12 +65,15 @@ def managing(facts: Facts) -> set[str]:
 
 
 def by_group(ref: str, estate: Estate) -> dict[str, list[Vnic]]:
-    """Return the adapters of a host by the name of their port group, distributed or standard."""
+    """Return the adapters of a host by the name of their port group, distributed or standard.
+
+    The name has the switch before it, ``SWITCH/PORT GROUP``, where other port groups of the datacenter have that name.
+    """
     found: dict[str, list[Vnic]] = defaultdict(list)
     for vnic in estate[ref].get(VNICS) or ():
         key = group_key(vnic)
         group = estate.get(f"{dvs.PORT_GROUP}:{key}") if key else None
-        name = group.name if group else key or vnic.get("portgroup") or ""
+        name = networks.label(estate, group) if group else key or vnic.get("portgroup") or ""
         if name:
             found[name].append(vnic)
     return dict(found)
@@ -106,7 +109,7 @@ class Spot:
     @cached_property
     def vnics(self) -> list[Vnic]:
         """The host's adapters on that port group."""
-        return by_group(self.target.ref, self.view.estate).get(self.name, [])
+        return by_group(self.target.ref, self.view.estate).get(self.label, [])
 
     @property
     def vnic(self) -> Vnic | None:
@@ -114,16 +117,21 @@ class Spot:
         return self.vnics[0] if len(self.vnics) == 1 else None
 
     @cached_property
-    def groups(self) -> tuple[Facts, ...]:
-        """The distributed port groups of that name in the host's datacenter, also those this plan makes."""
-        estate = self.view.estate
-        here = estate.datacenter_of(self.target.ref)
-        return tuple(g for g in dvs.port_groups_named(estate, self.name) if estate.datacenter_of(g.ref) in (None, here))
+    def meant(self) -> networks.Meant:
+        """The distributed port groups that the name may mean on the host, also those this plan makes."""
+        found = networks.for_host(self.view.estate, self.target.ref, self.name)
+        groups = (g for g in found.networks if g.ref.startswith(f"{dvs.PORT_GROUP}:"))
+        return networks.Meant(self.name, tuple(groups))
 
     @property
     def group(self) -> Facts | None:
         """The distributed port group, where there is one."""
-        return self.groups[0] if len(self.groups) == 1 else None
+        return self.meant.network
+
+    @property
+    def label(self) -> str:
+        """The name by which `by_group` has the adapters of that port group."""
+        return networks.label(self.view.estate, self.group) if self.group else self.name
 
     @property
     def switch(self) -> Facts | None:

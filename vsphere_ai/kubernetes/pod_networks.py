@@ -173,10 +173,10 @@ def _held(nic: NodeNic, pools: Pools) -> Iterator[tuple[str, Interface]]:
 
 def _rank(nic: NodeNic, own: Interface, name: str, pool: Pool) -> tuple[bool, bool] | None:
     """Return how surely an address is of a pool; None where it cannot be."""
-    named = Affinity(portgroups=pool.affinity.portgroups).matches(Place(portgroup=nic.port_group))
+    named = Affinity(portgroups=pool.affinity.portgroups).matches(Place(portgroups=nic.names or (nic.port_group,)))
     if pool.per_node is None or own.ip not in pool.network or named is None:
         return None
-    return any(named), name in (nic.interface, nic.port_group)
+    return any(named), name in (nic.interface, nic.port_group, *nic.names)
 
 
 def _reason(nic: NodeNic, pools: Pools, found: Collection[object]) -> str | None:

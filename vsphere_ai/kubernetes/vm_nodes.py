@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs, pci
+from vsphere_ai.fabric import dvs, networks, pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.links import why
 from vsphere_ai.fabric.route import HOST_PATHS, PORT_GROUP_PATHS, SWITCH_PATHS
@@ -51,7 +51,8 @@ class NodeNic:
 
     `macs_allowed`: the port group lets the guest use MAC addresses that the adapter does not have; None: not known.
     `rdma`: the port group goes out by an RDMA NIC of the VM's host. `mtu` is the guest's in bytes, else the switch's
-    largest, which is `switch_mtu`. `source` says what the interface's name rests on; empty where it is not known.
+    largest, which is `switch_mtu`. `names` is what the port group may be called, its bare name first. `source` says
+    what the interface's name rests on; empty where it is not known.
     """
 
     type: str
@@ -67,6 +68,7 @@ class NodeNic:
     switch_mtu: int | None = None
     macs_allowed: bool | None = None
     rdma: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, order=True)
@@ -124,12 +126,14 @@ def _nic(
     file = known.get(mac, Ethernet(mac))
     seen = reported(facts.get("guest.net"), mac)
     backing = device.get("backing") or {}
-    name = group.name if group else str(backing.get("deviceName") or backing.get("opaqueNetworkId") or "no network")
-    stated = interfaces.get(name, "")
+    name = str(backing.get("deviceName") or backing.get("opaqueNetworkId") or "no network")
+    names = networks.spellings(estate, group) if group else (name,)
+    stated = _stated(estate, vm, group, interfaces) if group else interfaces.get(name, "")
     host = estate.host_of(vm.ref)
     return NodeNic(
         type=ADAPTERS[device.get("_typeName", "")],
-        port_group=name,
+        port_group=networks.label(estate, group) if group else name,
+        names=names,
         mac=mac,
         label=str((device.get("deviceInfo") or {}).get("label") or f"device {device.get('key')}"),
         interface=stated or file.name,
@@ -142,6 +146,12 @@ def _nic(
         macs_allowed=_macs_allowed(group) if group else None,
         rdma=bool(host and switch and switch.get("uuid") in dvs.with_rdma(estate[host.ref])),
     )
+
+
+def _stated(estate: Estate, vm: Target, group: Facts, interfaces: Mapping[str, str]) -> str:
+    """Return the interface's name that is stated for a port group: the first one whose key means it for the VM."""
+    meant = ((networks.for_vm(estate, vm.ref, name).network, interface) for name, interface in interfaces.items())
+    return next((interface for network, interface in meant if network and network.ref == group.ref), "")
 
 
 def _macs_allowed(group: Facts) -> bool | None:

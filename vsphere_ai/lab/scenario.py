@@ -65,6 +65,8 @@ class Timing:
 class PortGroup:
     """A distributed port group. `vlan` 0 means untagged; without `active_uplinks` it has those of its switch.
 
+    A VM or a VMkernel adapter names it, or as `SWITCH/NAME` where several have the name.
+
     `dhcp` is the IPv4 subnet of which a DHCP server gives addresses there; none without it.
     """
 

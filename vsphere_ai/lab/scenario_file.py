@@ -185,7 +185,7 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
     """Yield what is wrong between the parts: a name that nothing has, a name that two have."""
     clusters = {c.name for c in scenario.clusters}
     switches = {s.name for s in scenario.switches}
-    groups = {g.name for s in scenario.switches for g in s.port_groups}
+    groups = {name for s in scenario.switches for g in s.port_groups for name in (g.name, f"{s.name}/{g.name}")}
     hosts: set[str] = set()
     seen: set[tuple[str, str]] = set()
     for host in scenario.hosts:

@@ -159,6 +159,18 @@ class Estate:
         found = [self.objects[ref] for each in dict.fromkeys(types) for ref in self._by_type.get(each, ())]
         return iter(found if len(types) == 1 else sorted(found, key=lambda f: (f.name, f.ref)))
 
+    def named(self, name: str, *types: str) -> tuple[Facts, ...]:
+        """Return the objects of some managed types that have a name, in the order of the types."""
+        return tuple(self.objects[ref] for each in types for ref in self._by_name.get((each, name), ()))
+
+    @cached_property
+    def _by_name(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """References by managed type and name."""
+        return {
+            key: tuple(f.ref for f in own)
+            for key, own in grouped(self.objects.values(), lambda f: (_type(f.ref), f.name)).items()
+        }
+
     def kind_of(self, ref: str) -> TargetKind | None:
         """Return as which kind of target an object is listed; None for any other object."""
         if ref not in self._kinds:

@@ -11,7 +11,7 @@ from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
 from vsphere_ai.addresses.leasing import lease, versions_of
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AddressProblem, NicRequest, SetRequest, Terms
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.guests.reported import reported
@@ -49,7 +49,10 @@ def faults_of(wanted: WantedSet, facts: Facts, estate: Estate) -> Iterator[Fault
         yield from (fault for fault in missing if fault.rule in ("not-found", "ambiguous", "no-pool"))
     own = own_nics(wanted, facts, estate)
     for nic in wanted.nics if DEVICES in facts.properties else ():
-        if nic.name not in own:
+        ambiguous, help_ = networks.for_vm(estate, facts.ref, nic.port_group).ambiguity(estate)
+        if ambiguous:
+            yield Fault("ambiguous", f"{nic.name}: {ambiguous}", help_)
+        elif nic.name not in own:
             message = f"it has no adapter on {nic.port_group} that could be the NIC {nic.name} of the set"
             yield Fault("adopt-nic", message, "connect an adapter to that port group first, and set its guest up")
 
@@ -75,7 +78,9 @@ def own_nics(wanted: WantedSet, facts: Facts, estate: Estate) -> dict[str, str]:
     left = [(_network(card, estate), str(card["macAddress"]).lower()) for card in cards]
     found = {}
     for nic in wanted.nics:
-        card = next((c for c in left if c[0] == nic.port_group), None)
+        network = networks.for_vm(estate, facts.ref, nic.port_group).network
+        name = networks.label(estate, network) if network else nic.port_group
+        card = next((c for c in left if c[0] == name), None)
         if card is not None:
             left.remove(card)
             found[nic.name] = card[1]
@@ -83,8 +88,9 @@ def own_nics(wanted: WantedSet, facts: Facts, estate: Estate) -> dict[str, str]:
 
 
 def _network(card: VirtualDevice, estate: Estate) -> str:
+    """Return the label of the network of an adapter; empty where it has none."""
     group, backing = estate.get(f"{dvs.PORT_GROUP}:{key_of(card)}"), card.get("backing") or {}
-    return group.name if group else str(backing.get("deviceName") or "")
+    return networks.label(estate, group) if group else str(backing.get("deviceName") or "")
 
 
 def addresses_of_guest(wanted: WantedSet, facts: Facts, estate: Estate) -> dict[str, tuple[str, ...]]:

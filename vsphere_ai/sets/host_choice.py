@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.capacity.verdict import GpuHosts
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import networks
 from vsphere_ai.language.play import TargetPlans, stated_of
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
@@ -117,13 +117,12 @@ class _Alike:
 
 def _no_network(view: View, wanted: WantedSet, member: Member, host: Facts, hosts: Sequence[Facts]) -> str:
     """Return the port groups that a host lacks and that another host has: those that a plan makes, none shows yet."""
-    at = view.estate.datacenter_of(member.place.folder) if member.place.folder else None
     there = host.get("network")
-    if at is None or there is None:
+    if there is None:
         return ""
     lacking = []
     for name in dict.fromkeys(n.port_group for n in wanted.nics):
-        group = dvs.taken(view.estate, at.ref, name)
+        group = networks.for_place(view.estate, member.place, name).network
         if group is None or is_deferred(group.ref) or group.ref in there:
             continue
         lacking += [name] if any(group.ref in (h.get("network") or ()) for h in hosts) else []

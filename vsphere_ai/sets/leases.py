@@ -13,6 +13,7 @@ from vsphere_ai.addresses.leasing import lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Place
 from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, SetRequest, Terms
+from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
@@ -21,6 +22,7 @@ from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic
 from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
 from vsphere_ai.sets.mac_clashes import mac_faults, planned_mac
 from vsphere_ai.sets.members import Found
+from vsphere_ai.sets.places import place_of
 
 RELEASED_NOW = -1
 """Time of a release in a plan: the moment in which it is written."""
@@ -146,7 +148,7 @@ def _request(found: Found, estate: Estate, groups: Mapping[str, tuple[str, ...]]
                 n.name,
                 _named(n.pools),
                 spare=n.spare,
-                places=tuple(replace(p, portgroup=n.port_group) for p in places),
+                places=tuple(replace(p, portgroups=_spellings(found, n.port_group, estate)) for p in places),
             )
             for n in nics
         ),
@@ -168,6 +170,14 @@ def _place(found: Found, member: Member | None, estate: Estate, groups: Mapping[
     hosts = (host.name, *groups.get(host.ref, ())) if host else ()
     own = groups.get(there.ref if there else member.ref, ())
     return Place((name, member.name, *own), hosts, _folders(folder, estate))
+
+
+def _spellings(found: Found, name: str, estate: Estate) -> tuple[str, ...]:
+    """Return what the port group of a NIC may be called; what the play writes where that is no port group."""
+    member = next((m for m in found.members if m.place.pool), None)
+    place = member.place if member else place_of(found.play.wanted, estate)[0]
+    network = networks.for_place(estate, place, name).network
+    return networks.spellings(estate, network) if network is not None else (name,)
 
 
 def _folders(folder: Facts | None, estate: Estate) -> tuple[str, ...]:
@@ -234,7 +244,7 @@ def _as_members(found: Sequence[Found], estate: Estate) -> Iterator[Facts]:
 
 
 def _in_use(found: Sequence[Found], estate: Estate, terms: Terms) -> Iterator[InUse]:
-    groups = {f.ref.partition(":")[2]: f.name for f in estate.of_type(PORT_GROUP)}
+    groups = {f.ref.partition(":")[2]: networks.label(estate, f) for f in estate.of_type(PORT_GROUP)}
     yield from of_guests(_as_members(found, estate))
     yield from of_marks(estate.of_type("VirtualMachine"), terms.pools)
     yield from of_hosts(estate.of_type("HostSystem"), groups)

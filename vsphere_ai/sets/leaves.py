@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.inventory_leaves import Leaf
 from vsphere_ai.language.selection import hosts_named
@@ -68,8 +68,7 @@ def _rails(wanted: WantedSet) -> Sequence[WantedNic]:
 
 
 def _switch(nic: WantedNic, place: Place, estate: Estate) -> Facts | None:
-    at = estate.datacenter_of(place.folder) if place.folder else None
-    return dvs.switch_of(estate, dvs.taken(estate, at.ref, nic.port_group)) if at is not None else None
+    return dvs.switch_of(estate, networks.for_place(estate, place, nic.port_group).network)
 
 
 def _carries(leaf: Leaf, nic: WantedNic, switch: Facts | None, host: Facts) -> bool:

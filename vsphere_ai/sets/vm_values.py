@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface
 
-from vsphere_ai.fabric import dvs, pci
+from vsphere_ai.fabric import dvs, networks, pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.gpu.devices import is_vgpu
@@ -173,8 +173,11 @@ def _planned_nic(vm: VmOfSet, name: str, field: str, view: View) -> Value:
         return nic.mac
     if field == "mtu":
         return wanted.mtu or NO_VALUE
-    if field in ("rail", "role", "port_group"):
+    if field in ("rail", "role"):
         return _said(wanted, field)
+    if field == "port_group":
+        network = networks.for_vm(view.estate, vm.member.ref, wanted.port_group).network
+        return networks.label(view.estate, network) if network else wanted.port_group
     if field in ("pci", "rdma_device"):
         new = is_new(view.estate, vm.member.ref)
         return AFTER_APPLY if new else _on_bus(wanted, nic.mac, field, view.facts(vm.member.ref))
@@ -205,7 +208,7 @@ def _observed_nic(vm: VmOfSet, name: str, field: str, estate: Estate) -> Value:
 
 
 def _said(wanted: WantedNic, field: str) -> Value:
-    value = {"rail": wanted.rail, "role": wanted.role, "port_group": wanted.port_group}[field]
+    value = {"rail": wanted.rail, "role": wanted.role}[field]
     return NO_VALUE if value is None else value
 
 
@@ -244,7 +247,8 @@ def _port_group(mac: str, facts: Facts, estate: Estate) -> Value:
     key = key_of(card) if card is not None else ""
     group = estate.get(f"{dvs.PORT_GROUP}:{key}")
     backing = (card.get("backing") if card is not None else None) or {}
-    return group.name if group else str(backing.get("deviceName") or "") or Unknown("vCenter does not show it")
+    name = networks.label(estate, group) if group else str(backing.get("deviceName") or "")
+    return name or Unknown("vCenter does not show it")
 
 
 def _on_bus(wanted: WantedNic, mac: str, field: str, facts: Facts) -> Value:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Planned, Unreadable, planned_value, why_absent
+from vsphere_ai.fabric import networks
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu, is_whole
 from vsphere_ai.model.assessment import WORST, Assessed, Pillar, PillarVerdict, Records
 from vsphere_ai.model.facts import Facts
@@ -133,8 +134,9 @@ class PillarRule:
         elif self.about in ("host", "vm"):
             yield from ((t.ref, t.name) for t in (farm.hosts if self.about == "host" else farm.vms))
         else:
+            estate = farm.view.estate
             found = farm.clusters if self.about == "cluster" else farm.port_groups
-            yield from ((facts.ref, facts.name) for facts in found)
+            yield from ((f.ref, networks.label(estate, f) if self.about == "port group" else f.name) for f in found)
 
     def check(self, farm: Farm) -> Iterator[Assessed]:
         """Yield what the rule finds; a property that cannot be read becomes one unknown verdict."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vsphere_ai.compat.base import Case, host_rule, vm_rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
-from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.host import RULESET
@@ -260,7 +260,7 @@ def vm_rdma_path(case: Case) -> Finding | None:
     for name, protocol in adapters:
         group = _port_group(case, name)
         links, _ = path_links(case.view.estate, host, group, protocol)
-        ways += [(group.name if group else name, link) for link in links]
+        ways += [(networks.label(case.view.estate, group) if group else name, link) for link in links]
     faults = [(way, link) for way, link in ways if link.verdict == "broken"]
     hidden = [f"{way}: {link.name}: {link.seen}" for way, link in ways if link.verdict == "unknown"]
     seen = [(f"{way} on {host.name}: {link.name}", link.seen) for way, link in faults or ways[-1:]]
@@ -275,10 +275,9 @@ def vm_rdma_path(case: Case) -> Finding | None:
 
 
 def _port_group(case: Case, name: str) -> Facts | None:
-    """Find a port group by its key, which is its object id, or by its name when only one has it."""
-    found = case.view.estate.get(f"{dvs.PORT_GROUP}:{name}")
-    named = dvs.port_groups_named(case.view.estate, name)
-    return found or (named[0] if len(named) == 1 else None)
+    """Find a port group by its key, which is its object id, or by the name that means it for the VM."""
+    estate = case.view.estate
+    return estate.get(f"{dvs.PORT_GROUP}:{name}") or networks.for_vm(estate, case.ref, name).network
 
 
 def _name(proxy: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from vsphere_ai.lab.managed.dvs import free_name, next_version, publish
 from vsphere_ai.lab.managed.dvs_bandwidth import check_pool, pool_key, pools
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, inherited_order, port_config
 from vsphere_ai.lab.managed.dvs_members import managed_groups, reaches, rolled_back
-from vsphere_ai.lab.managed.network import PORTGROUP, Vds, add_port_group
+from vsphere_ai.lab.managed.network import PORTGROUP, Vds, add_port_group, name_port_group
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported, same_version
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
@@ -112,7 +112,7 @@ def destroy(call: Call) -> Any:
             *((farm.store.get(h), "network") for h in mo["host"]),
         ):
             farm.store.set(owner, **{prop: [ref for ref in owner[prop] if ref != mo.ref]})
-        farm.named.pop(f"portgroup:{mo['name']}")
+        name_port_group(farm, mo, gone=True)
         farm.store.delete(mo)
         publish(farm)
 
@@ -140,9 +140,10 @@ def _only_known(spec: Any, config: Any, known: set[str]) -> None:
 
 
 def _rename(farm: Farm, mo: ManagedObject, name: str) -> None:
-    farm.named[f"portgroup:{name}"] = farm.named.pop(f"portgroup:{mo['name']}")
+    name_port_group(farm, mo, gone=True)
     mo["config"].name = mo["summary"].name = name
     farm.store.set(mo, name=name)
+    name_port_group(farm, mo)
     farm.store.touch(mo, "summary")
 
 

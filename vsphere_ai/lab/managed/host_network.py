@@ -14,7 +14,7 @@ from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.dvs_defaults import release
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.host_managers import shows
-from vsphere_ai.lab.managed.network import join_host
+from vsphere_ai.lab.managed.network import join_host, port_group_at
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.scenario import Vmkernel
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -37,7 +37,7 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
         pnic=pnics,
         rdmaDevice=rdma,
         proxySwitch=proxies,
-        vnic=[_vnic(farm, v, v.ip or f"10.{20 + n}.0.{index}", index) for n, v in enumerate(spec.vmkernel)],
+        vnic=[_vnic(farm, mo, v, v.ip or f"10.{20 + n}.0.{index}") for n, v in enumerate(spec.vmkernel)],
         ipV6Enabled=False,
         dnsConfig=vim.host.DnsConfig(
             hostName=spec.name.partition(".")[0], domainName=str(mo["name"]).partition(".")[2]
@@ -129,8 +129,8 @@ def _rdma(nic: Pnic) -> Any:
     )
 
 
-def _vnic(farm: Farm, spec: Vmkernel, address: str, host: int) -> Any:
-    target = farm.named.get(f"portgroup:{spec.port_group}")
+def _vnic(farm: Farm, host: ManagedObject, spec: Vmkernel, address: str) -> Any:
+    target = port_group_at(farm, spec.port_group, host)
     port: Any = spec.port_group
     mtu = 1500
     if target is not None:
@@ -139,7 +139,7 @@ def _vnic(farm: Farm, spec: Vmkernel, address: str, host: int) -> Any:
         port = vim.dvs.PortConnection(switchUuid=dvs["uuid"], portgroupKey=target.moid)
     made = new_vnic(farm, spec.name, port)
     made.spec.ip = vim.host.IpConfig(dhcp=False, ipAddress=address, subnetMask="255.255.0.0")
-    made.spec.mac = mac_of(int(spec.name[3:] or 0), host)
+    made.spec.mac = mac_of(int(spec.name[3:] or 0), len(farm.hosts))
     made.spec.mtu = spec.mtu or mtu
     return fill(made)
 

@@ -123,12 +123,28 @@ def add_port_group(farm: Farm, dvs: ManagedObject, name: str, settings: Any, *, 
     mo.extra.update(dvs=dvs, uplink=uplink)
     farm.store.set(mo, key=mo.moid, config=fill(config))
     farm.store.set(dvs, portgroup=[*dvs["portgroup"], mo.ref])
-    farm.named[f"portgroup:{name}"] = mo
+    name_port_group(farm, mo)
     folder["childEntity"].append(mo.ref)
     for ref in dvs["summary"].hostMember:
         host = farm.store.get(ref)
         farm.store.set(host, network=[*host["network"], mo.ref])
     return mo
+
+
+def name_port_group(farm: Farm, group: ManagedObject, *, gone: bool = False) -> None:
+    """Let scenarios find a port group by its name, and by ``SWITCH/NAME``; `gone`: no longer."""
+    for key in (f"portgroup:{group['name']}", f"portgroup:{group.extra['dvs']['name']}/{group['name']}"):
+        if not gone:
+            farm.named[key] = group
+        elif farm.named.get(key) is group:
+            del farm.named[key]
+
+
+def port_group_at(farm: Farm, name: str, host: ManagedObject | None) -> ManagedObject | None:
+    """Return the distributed port group that a scenario names: of several of one name, the one that a host reaches."""
+    there = [farm.store.get(ref) for ref in host["network"]] if host is not None else []
+    own = (mo for mo in there if mo["name"] == name and "dvs" in mo.extra)
+    return next(own, None) or farm.named.get(f"portgroup:{name}")
 
 
 def add_plain_network(farm: Farm, folder: ManagedObject, name: str) -> ManagedObject:

@@ -14,7 +14,7 @@ from vsphere_ai.lab.hardware.host import Guest
 from vsphere_ai.lab.managed import Call, changes, datastores, guest_image, vgpu_migration
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.dvs_ports import take
-from vsphere_ai.lab.managed.network import add_plain_network
+from vsphere_ai.lab.managed.network import add_plain_network, port_group_at
 from vsphere_ai.lab.managed.placement import hardware_of, newest_hardware
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state
 from vsphere_ai.lab.managed.vm_states import refuse_change
@@ -239,7 +239,7 @@ def _device(typ: Any, key: int, label: str, **fields: Any) -> Any:
 
 
 def _nic(farm: Farm, mo: ManagedObject, network: str, index: int, typ: Any) -> Any:
-    group = farm.named.get(f"portgroup:{network}")
+    group = port_group_at(farm, network, farm.host_of(mo))
     if group is not None:
         dvs = group.extra["dvs"]
         port = vim.dvs.PortConnection(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
+from vsphere_ai.fabric.networks import PLAIN
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 
@@ -24,8 +25,6 @@ OLDER = {"e1000": "VirtualE1000", "pcnet32": "VirtualPCNet32", "vmxnet": "Virtua
 COLD = ("sriov", "pvrdma")
 """Types that are changed while the VM is off, and that need all its memory reserved."""
 MAX_ADAPTERS = 10  # vSphere configuration maximum: virtual NICs per VM
-PLAIN = "Network"
-"""The type of a standard port group; like a distributed one, it is written as ``Network:NAME`` here."""
 AUTOMATIC = "Automatic-0000:00:00.0"  # any physical function behind the port group; not in the references
 _NAMES = {api: name for name, api in (TYPES | OLDER).items()}
 _PORT_BACKING = "VirtualEthernetCardDistributedVirtualPortBackingInfo"
@@ -57,22 +56,21 @@ def network_of(device: Mapping[str, Any]) -> str:
 
 
 def named(estate: Estate, network: str) -> str:
-    """Return the name of a network as an operator knows it."""
+    """Return the name of a network as an operator knows it, with its switch where other networks have that name."""
     facts = estate.get(network)
-    return facts.name if facts else network.partition(":")[2] or network
+    return networks.label(estate, facts) if facts else network.partition(":")[2] or network
 
 
 def found(vm: str, name: str, view: View) -> str:
-    """Return the port group of that name in the datacenter of a VM as `network_of` writes it; `name` if there is none.
+    """Return the port group that a name means for a VM, as `network_of` writes it.
 
-    Names of networks are unique within a datacenter.
+    A standard port group is ``Network:NAME``. The name itself where there is none of it, or several.
     """
-    at = view.estate.datacenter_of(vm)
-    facts = dvs.taken(view.estate, at.ref, name) if at else None
-    if facts is None:
+    network = networks.for_vm(view.estate, vm, name).network
+    if network is None:
         return name
-    managed = facts.ref.partition(":")[0]
-    return {PORT_GROUP: facts.ref, PLAIN: f"{PLAIN}:{name}"}.get(managed, name)
+    managed = network.ref.partition(":")[0]
+    return {PORT_GROUP: network.ref, PLAIN: f"{PLAIN}:{network.name}"}.get(managed, name)
 
 
 def is_port_group(network: str) -> bool:

@@ -27,7 +27,8 @@ class NetworkAdapter(Settings):
         default="vmxnet3", description="Kind of adapter, `vmxnet3` where it is left out."
     )
     port_group: str = Field(
-        min_length=1, description="Port group by name; `sriov` and `pvrdma` need a distributed one."
+        min_length=1,
+        description="Port group by name, `SWITCH/NAME` or path; `sriov` and `pvrdma` need a distributed one.",
     )
     mac: str | None = setting(
         "MAC address given by hand; `generated` or `assigned`: ESXi or vCenter chooses it.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.fabric import nioc
+from vsphere_ai.fabric import networks, nioc
 from vsphere_ai.fabric.api_types import ResourcePool
 from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
@@ -24,14 +24,15 @@ from vsphere_ai.resources.mixins import stated
 class JoinsPools:
     """A kind whose states put port groups into network resource pools."""
 
-    def pools_joined(self) -> dict[str, str]:
-        """Return port group -> pool."""
+    def pools_joined(self, target: Target, estate: Estate) -> dict[str, str]:
+        """Return port group, as `networks.label` names it -> pool."""
         raise NotImplementedError
 
 
 def joining(target: Target, view: View) -> dict[str, str]:
     """Return the pools that the playbook puts port groups of a datacenter into, by port group."""
-    return {group: pool for said in stated(view, target.ref, JoinsPools) for group, pool in said.pools_joined().items()}
+    found = (said.pools_joined(target, view.estate) for said in stated(view, target.ref, JoinsPools))
+    return {group: pool for joined in found for group, pool in joined.items()}
 
 
 def said_of(target: Target, view: View, switch: str) -> SwitchSettings | None:
@@ -109,7 +110,8 @@ def _in_use(
     groups = [g for g in view.estate.of_type(PORT_GROUP) if g.get("config.distributedVirtualSwitch") == switch.ref]
     for name in (n for n, quota in {**first, **last}.items() if quota is None):
         leaving = said if name in last else {}
-        users = sorted(g.name for g in groups if leaving.get(g.name, nioc.pool_of(g, switch)) == name)
+        labels = {g.ref: networks.label(view.estate, g) for g in groups}
+        users = sorted(labels[g.ref] for g in groups if leaving.get(labels[g.ref], nioc.pool_of(g, switch)) == name)
         if users:
             given = ", ".join(f"{u}: {{resource_pool: {nioc.NO_POOL}}}" for u in users)
             message = f"{switch.name}: {name} has port groups and is not removed: {', '.join(users)}"
@@ -141,7 +143,8 @@ def _held(
     found, moved = pool_use.use(view, switch), joining(target, view)
     groups = pool_use.groups_of(view.estate, switch)
     for name, quota in less.items():
-        held = found.of(g.ref for g in groups if moved.get(g.name, nioc.pool_of(g, switch)) == name)
+        after = ((g.ref, moved.get(networks.label(view.estate, g), nioc.pool_of(g, switch))) for g in groups)
+        held = found.of(ref for ref, pool in after if pool == name)
         if held > quota:
             reserved = f"running VMs reserve {held} Mbit/s of {name}, more than {quota}"
             message = f"{switch.name}: {reserved}: they would not power on again"
@@ -184,7 +187,7 @@ def unread_note(switch: Facts, names: Iterable[str]) -> str:
 
 def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
     """Yield what stands against a port group in a pool of its switch; it may be there already."""
-    group = next((g for g in pool_use.groups_of(view.estate, switch) if g.name == name), None)
+    group = _labelled(view, name, switch)
     if pool in (None, nioc.NO_POOL):
         return
     if group is not None and nioc.pool_of(group, switch) == pool:
@@ -203,6 +206,11 @@ def group_problems(target: Target, view: View, name: str, pool: str | None, swit
         yield from _joined(target, view, group, switch, there[pool])
 
 
+def _labelled(view: View, name: str, switch: Facts) -> Facts | None:
+    """Return the port group of a switch that has a label."""
+    return next((g for g in pool_use.groups_of(view.estate, switch) if networks.label(view.estate, g) == name), None)
+
+
 def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
     message = f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older"
     return Problem(target, "port_groups.resource-pool", message, f"write switches: {{{switch.name}: {{nioc: true}}}}")
@@ -212,7 +220,8 @@ def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Resou
     """A port group brings what its running VMs reserve."""
     found, moved = pool_use.use(view, switch), joining(target, view)
     there = pool_use.groups_of(view.estate, switch)
-    held = found.of(g.ref for g in there if moved.get(g.name, nioc.pool_of(g, switch)) == pool["name"])
+    after = ((g.ref, moved.get(networks.label(view.estate, g), nioc.pool_of(g, switch))) for g in there)
+    held = found.of(ref for ref, name in after if name == pool["name"])
     if found.of([group.ref]) and held > nioc.quota(pool):
         too_much = f"{held} Mbit/s of {pool['name']}, which has {nioc.quota(pool)}"
         message = f"{group.name}: running VMs would reserve {too_much}: they would not power on again"
@@ -223,7 +232,7 @@ def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Resou
 
 def group_notes(target: Target, view: View, name: str, pool: str | None, switch: Facts | None) -> Iterator[str]:
     """Say whose part of a pool is not known that a port group joins."""
-    group = next((g for g in pool_use.groups_of(view.estate, switch) if g.name == name), None) if switch else None
+    group = _labelled(view, name, switch) if switch else None
     if switch is None or group is None or pool in (None, nioc.NO_POOL, nioc.pool_of(group, switch)):
         return
     found = pool_use.use(view, switch)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.dvs import PORT_GROUP, SWITCHES, switch_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
@@ -59,7 +59,7 @@ def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
 
     A VM whose adapters are planned later counts with the less that the playbook says of it; more it has to ask for.
     """
-    mine, found, largest = {g.ref: g.name for g in groups_of(view.estate, switch)}, Counter[str](), Counter[str]()
+    mine, found, largest = {g.ref for g in groups_of(view.estate, switch)}, Counter[str](), Counter[str]()
     unread, members = [], dvs.members(switch)
     for vm in (v for v in view.estate.vms if v == also or is_on(view, v)):
         nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None)
@@ -67,7 +67,7 @@ def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
             unread.append(vm.name)
         for ref in dict.fromkeys(n.port_group for n in nics or () if n.reservation and n.port_group in mine):
             each = [n.reservation or 0 for n in nics or () if n.port_group == ref]
-            said = _said(view, vm, mine[ref], len(each))
+            said = _said(view, vm, ref, len(each))
             each = each if said is None else min(each, said, key=sum)
             found[ref] += sum(each)
             if any(each):
@@ -79,7 +79,9 @@ def _said(view: View, vm: Target, group: str, count: int) -> list[int] | None:
     """Return what a playbook says that the adapters of a VM on a port group are to reserve; None if not of each."""
     planned = any(view.is_planned(vm.ref, kind) for kind in kinds_with(HasAdapters))
     said = None if planned else next(stated(view, vm.ref, HasAdapters), None)
-    entries = [e.reservation for e in (said.cards() if said else None) or () if e.port_group == group]
+    cards = (said.cards() if said else None) or ()
+    meant = ((networks.for_vm(view.estate, vm.ref, card.port_group).network, card) for card in cards)
+    entries = [card.reservation for network, card in meant if network is not None and network.ref == group]
     whole = len(entries) == count or (not entries and said is not None and said.removes_others())
     known = [entry for entry in entries if entry is not None]
     return known if whole and len(known) == len(entries) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION_FACT
@@ -36,7 +37,8 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
     for host in view.candidates(target.ref):
         link = fabric_route.broken_link(view.estate, host.ref, group, protocol)
         if link is not None:
-            what = f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})"
+            name = networks.label(view.estate, group)
+            what = f"{name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})"
             yield Problem(target, "pvrdma.not-rdma", what, link.help)
         # as the host will be: vmkernel may name the adapter as well
         prepared = view.facts(host.ref)

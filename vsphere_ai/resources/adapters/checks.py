@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
@@ -72,7 +72,7 @@ def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[P
     if nic.device is not None:
         return
     name = ethernet.named(view.estate, nic.port_group)
-    if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
+    if nic.type in ethernet.COLD and nic.port_group.startswith(f"{networks.PLAIN}:"):
         what = f"{nic.type} on {name}, which is a standard port group"
         yield Problem(target, "adapters.distributed", what, "name a distributed port group")
     if nic.type == "sriov":
@@ -82,8 +82,13 @@ def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[P
 def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
     """A new adapter needs a port group that is there, and that its host is on."""
     if not ethernet.is_port_group(network):
-        groups = [g.name for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g)]
-        help_ = f"distributed port groups: {', '.join(groups) or 'none'}"
+        message, help_ = networks.for_vm(view.estate, target.ref, network).ambiguity(view.estate)
+        if message:
+            yield Problem(target, "adapters.port-group", message, help_)
+            return
+        groups = (g for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g))
+        known = ", ".join(networks.label(view.estate, g) for g in groups)
+        help_ = f"distributed port groups: {known or 'none'}"
         yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name", help_)
         return
     group = view.estate.get(network)
@@ -102,14 +107,10 @@ def _reaches(view: View, host: Facts, network: str) -> bool:
     there = host.get("network")
     if not ethernet.is_distributed(network):
         known = [view.estate.get(n) for n in there or ()]
-        names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
+        names = [f.name for f in known if f is not None and f.ref.startswith(f"{networks.PLAIN}:")]
         return there is None or network.partition(":")[2] in names
     group = view.estate.get(network)
-    switch = dvs.switch_of(view.estate, group)
-    proxies = host.get("config.network.proxySwitch")
-    if switch is None or proxies is None or network in (there or ()):
-        return True
-    return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
+    return group is None or networks.reaches(view.estate, host, group)
 
 
 def _address_problems(

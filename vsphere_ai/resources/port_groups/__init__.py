@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Self, cast
 
-from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.facts import Estate, Facts
@@ -17,7 +17,15 @@ from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.checks import mac_problems, management_problems, place_problems, uplink_problems
-from vsphere_ai.resources.port_groups.group import CONFIG, Name, PortGroup, is_ours, observed_group, settled_group
+from vsphere_ai.resources.port_groups.group import (
+    CONFIG,
+    Key,
+    PortGroup,
+    is_ours,
+    keyed,
+    observed_group,
+    settled_group,
+)
 from vsphere_ai.resources.port_groups.specs import adjust_step, create_step, pool_spec, port_config
 
 SWITCH = "config.distributedVirtualSwitch"
@@ -43,21 +51,30 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    port_groups: Mapping[Name, PortGroup] | None = setting("Port group name -> what it should be.")
+    port_groups: Mapping[Key, PortGroup] | None = setting("Port group by name or `SWITCH/NAME` -> what it should be.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every distributed port group of the datacenter that VMs and hosts can use."""
-        groups = (f for f in dvs.port_groups(estate, facts.ref).values() if is_ours(estate, f))
-        return cls.model_construct(port_groups={f.name: observed_group(f, estate) for f in groups})
+        groups = ((n, g) for n, g in networks.port_groups(estate, facts.ref).items() if is_ours(estate, g))
+        return cls.model_construct(port_groups={n: observed_group(g, estate) for n, g in groups})
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
-        return settled_each(self, target, view, settled_group)
+        labelled: dict[str, PortGroup] = {}
+        for name, wanted in (self.port_groups or {}).items():
+            label, group = keyed(view.estate, target.ref, name, wanted)
+            # two names of one port group: `problems` says so
+            labelled.update({name: wanted} if label in labelled else {label: group})
+        return settled_each(self.model_copy(update={"port_groups": labelled}), target, view, settled_group)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No such switch or uplink, a name that something else has, a setting the switch is too old for."""
         for name, wanted in (self.port_groups or {}).items():
+            label, _ = keyed(view.estate, target.ref, name, wanted)
+            if label != name and label in (self.port_groups or {}):
+                yield self.problem(target, "name", f"{name} and {label} are the same port group", "name it once")
+                continue
             found = list(place_problems(target, view.estate, name, wanted))
             yield from found
             switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
@@ -73,7 +90,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """MAC learning without forged transmits has no effect; a changed VLAN may move the management network."""
-        groups = dvs.port_groups(view.estate, target.ref)
+        groups = networks.port_groups(view.estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
             now = observed_group(groups[name], view.estate) if name in groups else wanted
             hosts = sorted(h.name for h, _, _ in dvs.managed_over(view.estate, groups.get(name)))
@@ -91,7 +108,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         """Add each port group to its switch, or send only the settings that differ."""
         estate, target = view.estate, change.target
         have = (change.before.port_groups if change.before else None) or {}
-        groups = dvs.port_groups(estate, target.ref)
+        groups = networks.port_groups(estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
             switch = dvs.switches(estate, target.ref)[wanted.switch or ""]
             if name not in groups:
@@ -103,12 +120,13 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         """Show the port groups as they will be read."""
         return Projection(self, tuple(self._as_read(target, view)) if after == "plan" else ())
 
-    def pools_joined(self) -> dict[str, str]:
+    def pools_joined(self, target: Target, estate: Estate) -> dict[str, str]:
         """Return the pools that port groups are to be in."""
-        return {name: group.resource_pool for name, group in (self.port_groups or {}).items() if group.resource_pool}
+        groups = (keyed(estate, target.ref, name, group) for name, group in (self.port_groups or {}).items())
+        return {name: group.resource_pool for name, group in groups if group.resource_pool}
 
     def _as_read(self, target: Target, view: View) -> Iterator[Facts]:
-        groups, switches = dvs.port_groups(view.estate, target.ref), dvs.switches(view.estate, target.ref)
+        groups, switches = networks.port_groups(view.estate, target.ref), dvs.switches(view.estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
             switch = switches.get(wanted.switch or "")
             if switch is None:
@@ -130,7 +148,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
             return Export(self if groups or form == "shown" else None)
         no_pool = {"resource_pool": None}
         stated = {n: g.model_copy(update=no_pool if g.resource_pool == nioc.NO_POOL else {}) for n, g in groups.items()}
-        configs = {n: f.get(CONFIG) or {} for n, f in dvs.port_groups(view.estate, target.ref).items()}
+        configs = {n: f.get(CONFIG) or {} for n, f in networks.port_groups(view.estate, target.ref).items()}
         odd = ", ".join(sorted(n for n in groups if "pvlanId" in (configs[n].get("vlan") or {})))
         state = self.model_copy(update={"port_groups": stated}) if stated else None
         return Export(state, f"the private VLANs of {odd} are left out" if odd else "")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, twice
-from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, is_ours
+from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, is_ours, meant
 from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
 
 problem = partial(factories.problem, "port_groups")
@@ -19,7 +19,11 @@ problem = partial(factories.problem, "port_groups")
 
 def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
     """Yield what stands against a port group on its switch."""
-    group, switches = dvs.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
+    group, switches = networks.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
+    message, remedy = meant(estate, target.ref, name, wanted).ambiguity(estate)
+    if message and group is None:
+        yield problem(target, "name", message, f"{remedy}, or add its switch: ...")
+        return
     if group is not None and not is_ours(estate, group):
         what = "carries the uplinks of its switch" if is_uplink(estate, group) else "belongs to NSX"
         yield problem(target, "foreign", f"{name} {what}", "leave it out; such port groups are not changed here")
@@ -69,7 +73,7 @@ def mac_problems(target: Target, name: str, switch: Facts) -> Iterator[Problem]:
 def management_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
     """Demand that a host whose management network is on a port group has a NIC on one of its uplinks."""
     listed = {*(wanted.active_uplinks or ()), *(wanted.standby_uplinks or ())}
-    for host, group, proxy in dvs.managed_over(estate, dvs.port_groups(estate, target.ref).get(name)):
+    for host, group, proxy in dvs.managed_over(estate, networks.port_groups(estate, target.ref).get(name)):
         now = dvs.carrying(host, proxy, group)
         if now and listed and not listed & set(now):
             where = f"{host.name}, which has no NIC on {', '.join(sorted(listed))}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Settings, setting
@@ -16,7 +16,18 @@ CONFIG = "config.defaultPortConfig"
 Teaming = Literal[
     "loadbalance_srcid", "loadbalance_srcmac", "loadbalance_ip", "loadbalance_loadbased", "failover_explicit"
 ]
-Name = Annotated[str, Field(min_length=1, max_length=80)]
+MOST_NAME = 80  # characters of a name in vSphere
+
+
+def _key(text: str) -> str:
+    """Return a name, ``SWITCH/NAME`` or a path; ValueError where the name is longer than vSphere takes."""
+    if len(text.rpartition("/")[2]) > MOST_NAME:
+        raise ValueError(f"a port group's name has at most {MOST_NAME} characters")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=MOST_NAME)]
+Key = Annotated[str, Field(min_length=1), AfterValidator(_key)]
 
 
 class Security(Settings):
@@ -78,6 +89,25 @@ def observed_group(facts: Facts, estate: Estate) -> PortGroup:
         mac_learning=port_settings.learns(config),
         resource_pool=nioc.pool_of(facts, switch),
     )
+
+
+def meant(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> networks.Meant:
+    """Return the port groups that a key of a playbook may mean; `switch` beside it narrows them."""
+    groups = networks.in_datacenter(estate, datacenter, name).networks
+    groups = tuple(g for g in groups if g.ref.startswith(f"{dvs.PORT_GROUP}:"))
+    own = tuple(g for g in groups if (s := dvs.switch_of(estate, g)) is not None and s.name == wanted.switch)
+    return networks.Meant(name, own or groups)
+
+
+def keyed(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> tuple[str, PortGroup]:
+    """Return a port group under its label; a new one, ``SWITCH/NAME``, under its name and with its switch."""
+    groups = meant(estate, datacenter, name, wanted)
+    if groups.network is not None:
+        return networks.label(estate, groups.network), wanted
+    head, _, tail = name.rpartition("/")
+    if not groups.networks and tail and head in dvs.switches(estate, datacenter) and wanted.switch in (None, head):
+        return tail, wanted.model_copy(update={"switch": head})
+    return name, wanted
 
 
 def settled_group(wanted: PortGroup, now: PortGroup | None) -> PortGroup:

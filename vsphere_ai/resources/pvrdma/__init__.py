@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import Estate, Facts
@@ -79,14 +79,15 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         """Name what is there by port group, keep its order, and lock the memory when there is an adapter."""
         now = view.state(target.ref, self.kind)
         have = now.adapters if now else ()
-        wanted = have if self.adapters is None else self._with_keys(have, view)
+        wanted = have if self.adapters is None else self._with_keys(target, have, view)
         locked = True if wanted else (now.memory_locked if now else None)
         same = Counter(wanted) == Counter(have)
         return self.model_copy(update={"adapters": have if same else wanted, "memory_locked": locked})
 
-    def _with_keys(self, have: Sequence[Adapter], view: View) -> tuple[Adapter, ...]:
+    def _with_keys(self, target: Target, have: Sequence[Adapter], view: View) -> tuple[Adapter, ...]:
         """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
-        keyed = (a.model_copy(update={"port_group": key_of(a.port_group, view)}) for a in self.adapters or ())
+        keys = {a.port_group: key_of(a.port_group, target.ref, view) for a in self.adapters or ()}
+        keyed = (a.model_copy(update={"port_group": keys[a.port_group]}) for a in self.adapters or ())
         wanted = sorted(keyed, key=lambda a: a.protocol is None)
         found = matched([card(a) for a in wanted], [card(a) for a in have])
         return tuple(have[found[i]] if i in found and a.protocol is None else a for i, a in enumerate(wanted))
@@ -123,12 +124,12 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
             yield self.problem(target, "count", what, help_)
 
     def _no_group(self, target: Target, adapter: Adapter, view: View) -> Problem:
-        name, groups = adapter.port_group, dvs.port_groups_named(view.estate, adapter.port_group)
-        if len(groups) > 1:
-            help_ = f"rename all but one: {', '.join(view.estate.path_of(g.ref) for g in groups)}"
-            return self.problem(target, "port-group", f"{name} is the name of several port groups", help_)
-        there = view.estate.of_type(dvs.PORT_GROUP)
-        known = sorted(g.name for g in there if not dvs.is_uplink(view.estate, g))
+        name = adapter.port_group
+        message, help_ = networks.for_vm(view.estate, target.ref, name).ambiguity(view.estate)
+        if message:
+            return self.problem(target, "port-group", message, help_)
+        there = (g for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g))
+        known = sorted(networks.label(view.estate, g) for g in there)
         standard = any(f.name == name for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
         help_ = f"distributed port groups: {', '.join(known) or 'none'}"

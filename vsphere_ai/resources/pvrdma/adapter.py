@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Settings, setting
@@ -20,7 +20,9 @@ NO_GROUP = "(no distributed port group)"
 class Adapter(Settings):
     """One PVRDMA adapter."""
 
-    port_group: str = Field(description="Distributed port group; it has to be RDMA-capable on every host in question.")
+    port_group: str = Field(
+        description="Distributed port group by name, `SWITCH/NAME` or path; RDMA-capable on every host in question."
+    )
     protocol: Literal["rocev1", "rocev2"] | None = setting(
         "RoCE version, for hardware versions 14 to 19; leave out to take the default."
     )
@@ -64,7 +66,8 @@ def in_words(device: VirtualDevice, view: View) -> str:
     return f"{label} ({ethernet.named(view.estate, ref_of(observed_adapter(device)))}{mac})"
 
 
-def key_of(port_group: str, view: View) -> str:
-    """Return the key of a port group; its name where that is not one."""
-    groups = dvs.port_groups_named(view.estate, port_group)
-    return str(groups[0].get("key")) if len(groups) == 1 else port_group
+def key_of(port_group: str, vm: str, view: View) -> str:
+    """Return the key of the distributed port group that a name means for a VM; the name where that is not one."""
+    network = networks.for_vm(view.estate, vm, port_group).network
+    distributed = network is not None and ethernet.is_distributed(network.ref)
+    return str(network.get("key")) if network is not None and distributed else port_group

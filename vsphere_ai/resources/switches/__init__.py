@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, setting
@@ -123,7 +123,7 @@ class Switches(HasSwitches, Resource):
         said = (view.said(Switches, target.ref) or Switches()).switches or {}
         kept = {}
         # port groups are not removed: a pool that a new one is in stays, without a reservation
-        there = dvs.port_groups(view.estate, target.ref)
+        there = networks.port_groups(view.estate, target.ref)
         kept_in = {pool for group, pool in nioc_fit.joining(target, view).items() if group not in there}
         for name, switch in (self.switches or {}).items():
             added = said[name].resource_pools or () if name in said else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vsphere_ai.fabric import networks
 from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.model.facts import Facts
@@ -42,7 +43,10 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
             yield Fault(finding.rule, finding.message, finding.help)
     for nic in state.nics or ():
         network = ethernet.found(member.ref, nic.port_group, view)
-        if not ethernet.is_port_group(network):
+        message, help_ = networks.for_vm(view.estate, member.ref, nic.port_group).ambiguity(view.estate)
+        if message:
+            yield Fault("ambiguous", f"{nic.name}: {message}", help_)
+        elif not ethernet.is_port_group(network):
             known = "a port group by the name it has in the vSphere Client"
             yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
         yield from mtu_problems(nic, network, member, view)

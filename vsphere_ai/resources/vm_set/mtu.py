@@ -43,5 +43,5 @@ def _shared(nic: SetNic, network: str, host: Target, view: View) -> Iterator[tup
         used = used_vnic(view.estate, host, group)
         yield from [("that PVRDMA uses", used)] if used else []
     elif nic.role == "storage":
-        near = vmk.by_group(host.ref, view.estate).get(nic.port_group, ())
-        yield from ((f"on {nic.port_group}", vnic) for vnic in near)
+        name = ethernet.named(view.estate, network)
+        yield from ((f"on {name}", vnic) for vnic in vmk.by_group(host.ref, view.estate).get(name, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
@@ -72,10 +72,10 @@ def _nics(wanted: WantedSet, member: Member, estate: Estate) -> Iterator[Mapping
 
 
 def _backing(nic: WantedNic, member: Member, estate: Estate) -> Mapping[str, Any]:
-    at = estate.datacenter_of(member.place.folder) if member.place.folder else None
-    group = dvs.taken(estate, at.ref, nic.port_group) if at else None
+    group = networks.for_place(estate, member.place, nic.port_group).network
     if group is None or not group.ref.startswith(dvs.PORT_GROUP):
-        return {"_typeName": "VirtualEthernetCardNetworkBackingInfo", "deviceName": nic.port_group}
+        name = group.name if group else nic.port_group
+        return {"_typeName": "VirtualEthernetCardNetworkBackingInfo", "deviceName": name}
     switch = dvs.switch_of(estate, group)
     port = {
         "_typeName": "DistributedVirtualSwitchPortConnection",

@@ -45,7 +45,7 @@ class SetNic(Settings):
     """A NIC of every VM of a set."""
 
     name: Annotated[str, AfterValidator(_nic_name)] = Field(description="Name of the interface in the guest.")
-    port_group: str = Field(min_length=1, description="Port group by name.")
+    port_group: str = Field(min_length=1, description="Port group by name, `SWITCH/NAME` or inventory path.")
     type: Literal["vmxnet3", "pvrdma", "sriov"] = Field(
         default="vmxnet3", description="Kind of adapter, `vmxnet3` where it is left out."
     )

@@ -57,7 +57,7 @@ class VmkernelAdapters(HasOwnValues, Resource):
     )
 
     adapters: Mapping[str, Adapter] | None = setting(
-        "Port group -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
+        "Port group, or `SWITCH/NAME` -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
     )
 
     @classmethod
@@ -72,11 +72,12 @@ class VmkernelAdapters(HasOwnValues, Resource):
         """Take the address of this host, and services in the order in which they are read."""
         now = view.state(target.ref, self.kind)
         have = now.adapters if now else {}
-        return self.model_copy(
-            update={
-                "adapters": {n: settled_adapter(a, have.get(n), target.name) for n, a in (self.adapters or {}).items()}
-            }
-        )
+        adapters: dict[str, Adapter] = {}
+        for name, adapter in (self.adapters or {}).items():
+            label = Spot(name, target, view).label
+            label = name if label in adapters else label  # two names of one port group: `problems` says so
+            adapters[label] = settled_adapter(adapter, have.get(label), target.name)
+        return self.model_copy(update={"adapters": adapters})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Port group, switch membership, address, MTU, management, and who else names an adapter for PVRDMA."""
@@ -87,9 +88,13 @@ class VmkernelAdapters(HasOwnValues, Resource):
             yield self.problem(target, "unreadable", what, "connect the host to vCenter and grant System.Read on it")
             return
         said = view.said(VmkernelAdapters, target.ref)
-        given = (said.adapters if said else None) or {}
+        given = {Spot(n, target, view).label: a for n, a in ((said.adapters if said else None) or {}).items()}
         for name, wanted in (self.adapters or {}).items():
             spot = Spot(name, target, view)
+            if spot.label != name and spot.label in (self.adapters or {}):
+                what = f"{name} and {spot.label} are the same port group on this host"
+                yield self.problem(target, "several", what, "name it once")
+                continue
             if len(spot.vnics) > 1:
                 what = f"{name} has several adapters on this host: {', '.join(v['device'] for v in spot.vnics)}"
                 yield self.problem(target, "several", what, "leave it out: which of them is meant cannot be said")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.vmk import DHCP, MANAGEMENT, OPTION, OPTION_FACT, Spot, kinds_known
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
@@ -15,11 +15,12 @@ from vsphere_ai.resources.vmkernel.adapter import Adapter, is_changed, observed_
 def place_problems(spot: Spot) -> Iterator[Problem]:
     """A new adapter needs a distributed port group, on a switch that the host is a member of."""
     target, name, estate = spot.target, spot.name, spot.view.estate
-    if len(spot.groups) > 1:
-        help_ = f"rename all but one: {', '.join(estate.path_of(g.ref) for g in spot.groups)}"
-        yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups", help_)
+    message, help_ = spot.meant.ambiguity(estate)
+    if message:
+        yield Problem(target, "vmkernel.port-group", message, help_)
     elif spot.group is None or dvs.is_uplink(estate, spot.group):
-        known = ", ".join(sorted(g.name for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g)))
+        groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
+        known = ", ".join(sorted(networks.label(estate, g) for g in groups))
         help_ = f"distributed port groups: {known or 'none'}; port_groups of a datacenters play makes one"
         yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters", help_)
     elif not spot.is_member:
