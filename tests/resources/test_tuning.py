@@ -158,6 +158,18 @@ def test_keys_that_belong_to_others(key, owner):
     assert owner in found["tuning.owned"].help
 
 
+@pytest.mark.parametrize(
+    "key", ["guestinfo.userdata", "GuestInfo.talos.config", "RemoteDisplay.vnc.password", "my_token"]
+)
+def test_a_key_that_may_hold_a_secret_is_neither_set_nor_shown(key):
+    of = around(config__extraConfig=[*keys(svga__present="TRUE"), {"key": key, "value": "there-before"}])
+    judged = asked(of, extra_config={key: "from-the-playbook"})
+    assert list(judged.problems) == ["tuning.secret"]
+    text = repr((judged, view(of).state(VM.ref, "tuning")))
+    assert "there-before" not in text
+    assert "svga.present" in text
+
+
 # -- back into a playbook
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.model.steps import Clone
+from vsphere_ai.security import redaction
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.password_hash import hashed
 from vsphere_ai.security.secret_ref import NoPassword, Secret
@@ -28,6 +29,9 @@ def guest_passwords(plan: Plan, base: Path | None) -> Mapping[str, Secret]:
 def _hashed(reference: str, user: str, base: Path | None) -> Secret:
     purpose = f"password of {user} in the guests"
     try:
-        return Secret(hashed(fetch(reference, base, purpose=purpose).reveal()))
+        made = Secret(hashed(fetch(reference, base, purpose=purpose).reveal()))
     except ValueError as error:
         raise NoPassword(f"the {purpose} cannot be used: {error}", "store another one behind the reference") from None
+    # what is before the salt is the same for every password
+    redaction.register_packed("$".join(made.reveal().split("$")[-2:]))
+    return made

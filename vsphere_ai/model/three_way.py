@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.model.secret_settings import NOT_SHOWN
 from vsphere_ai.model.text import shown
 
 IDENTITY = ("key", "host")
@@ -23,6 +24,8 @@ class Part:
     """It is as it was when it was read for the plan, or was not read then."""
     done: bool = False
     """It is already as wanted."""
+    is_secret: bool = False
+    """Neither value is shown, because it may hold a secret."""
 
     @property
     def conflict(self) -> bool:
@@ -32,6 +35,8 @@ class Part:
     def __str__(self) -> str:
         structure = any(v and (isinstance(v, Mapping) or _is_structures(v)) for v in (self.planned, self.now))
         name = self.name.removeprefix("config.")
+        if self.is_secret:
+            return f"{name} differs ({NOT_SHOWN})"
         return name if structure else f"{name} is {shown(self.now)}, was {shown(self.planned)}"
 
 

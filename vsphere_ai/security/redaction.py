@@ -13,11 +13,13 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
+
+from vsphere_ai.security.secret_parts import Parts
 
 MASK = "***"
 SHORTEST = 6
@@ -31,6 +33,15 @@ _NUMBER = re.compile(r"[0-9][0-9.eE+-]*")
 _BEGIN = r"(?:(?<![\w.-])|(?<=\\[abfnrtv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _END = r"(?![\w-]|\.\w)"
 
+_LONGEST_LINE = 64 * 1024
+"""Characters of what is searched for parts of secrets before it is written: lines and errors, no documents of MiB."""
+_LONGEST_ANSWER = 1024 * 1024
+"""Characters of an answer in which parts are also looked for as hexadecimal and base64."""
+_QUOTED = re.compile(r"(?i)(guestinfo\.[\w.-]+[\"']?\s*(?:=|:(?=\s*[\"']))\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s;,]+)")
+"""The value of a ``guestinfo.*`` setting, in words like ``guestinfo.userdata = "..."``."""
+_PACKED = re.compile(r"H4sI[A-Za-z0-9+/_=-]{8,}|(?=\S*[a-z])(?=\S*[A-Z])(?=\S*[0-9])[A-Za-z0-9+/_=-]{100,}")
+"""Base64 of gzip (RFC 1952: 1f 8b 08), or any of 100 characters: a packed value of another run, or of someone else."""
+
 _lock = threading.Lock()
 
 
@@ -43,6 +54,7 @@ class _Known:
     words: re.Pattern[str] | None = None
     own: re.Pattern[str] | None = None
     notes: tuple[str, ...] = ()
+    parts: Parts = field(default_factory=Parts)
 
 
 _known = _Known()
@@ -61,6 +73,13 @@ def register(secret: str) -> None:
             _known = _with(_known, secret)
 
 
+def register_packed(*values: str) -> None:
+    """Have every part of some values masked that a secret was packed into: base64 of gzip, or a hash."""
+    global _known
+    with _lock:
+        _known = replace(_known, parts=_known.parts.with_packed(value for value in values if value))
+
+
 def _with(known: _Known, secret: str) -> _Known:
     secrets = known.secrets | {secret}
     masked = frozenset(s for s in secrets if len(s) >= SHORTEST)
@@ -71,7 +90,8 @@ def _with(known: _Known, secret: str) -> _Known:
     notes = [_NOTES["short"]] if masked != secrets else []
     notes += [_NOTES["own"]] if own else []
     ordered = tuple(sorted(found, key=lambda f: (-len(f), f)))
-    return _Known(secrets, ordered, _tokens(words), _tokens(own), tuple(notes))
+    parts = known.parts.with_secret(secret) if secret in masked - own - words else known.parts
+    return _Known(secrets, ordered, _tokens(words), _tokens(own), tuple(notes), parts)
 
 
 def _tokens(words: frozenset[str]) -> re.Pattern[str] | None:
@@ -129,6 +149,11 @@ def fresh() -> Iterator[None]:
 def clean(text: str) -> str:
     """Return a text with every registered secret masked, but for those that are words of our own output."""
     known = _known
+    text = _without_whole(text, known)
+    return known.parts.masked(text, MASK, decoded=False) if len(text) <= _LONGEST_LINE else text
+
+
+def _without_whole(text: str, known: _Known) -> str:
     for form in known.forms:
         if form in text:
             text = text.replace(form, MASK)
@@ -136,9 +161,14 @@ def clean(text: str) -> str:
 
 
 def untrusted(text: str) -> str:
-    """Return what a server, a host or a library said, with every registered secret masked in it."""
-    own = _known.own
-    return clean(own.sub(MASK, text) if own else text)
+    """Return what a server, a host or a library said, with every registered secret masked in it, and every part of one.
+
+    What a server quotes of settings that may carry secrets (`_QUOTED`) is masked also where others have set them.
+    """
+    known = _known
+    text = _without_whole(known.own.sub(MASK, text) if known.own else text, known)
+    text = known.parts.masked(text, MASK, decoded=len(text) <= _LONGEST_ANSWER)
+    return _PACKED.sub(MASK, _QUOTED.sub(rf"\1{MASK}", text))
 
 
 def forms(secret: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
+from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.three_way import Part, compare
 
@@ -74,7 +75,8 @@ def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
     if EXTRA in planned.properties:
         old, new = _options(planned), _options(now)
         for key, _ in step.extra_config:
-            yield Part(key, old.get(key), new.get(key), old.get(key) == new.get(key))
+            before, after = old.get(key), new.get(key)
+            yield Part(key, before, after, before == after, is_secret=may_hold_secret(key, before, after))
     found = {_path(name): value for name, value in step.spec.items()}
     yield from compare(planned.properties, now.properties, found)
 

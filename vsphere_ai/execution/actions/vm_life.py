@@ -20,6 +20,7 @@ from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Reconfigure
 from vsphere_ai.model.vm_sets import Mark, disk_files, disks_by_file, mark_of, options_of, settings_of
+from vsphere_ai.security import redaction
 
 FINAL = ("guest.conflict", "guest.address-missing", "guest.nic-missing")
 REPORTED = 120.0
@@ -115,8 +116,9 @@ class VmLife:
         config = step.spec["config"]
         settings = {option["key"]: option["value"] for option in config["extraConfig"]}
         hashes = {user: self._context.passwords[reference].reveal() for user, reference in step.passwords}
-        given = options_of(with_passwords(settings, hashes))
-        return {**step.spec, "config": {**config, "extraConfig": given}}
+        given = with_passwords(settings, hashes)
+        redaction.register_packed(given[USERDATA])  # a fault may quote what it refuses
+        return {**step.spec, "config": {**config, "extraConfig": options_of(given)}}
 
     def exists(self, vm: Target) -> bool:
         """Read whether a VM is there that carries its own mark."""
@@ -309,7 +311,7 @@ def why_not_customized(step: GuestReady, found: Facts) -> str:
     info: Mapping[str, Any] = found.get("guest.customizationInfo") or {}
     state = str(info.get("customizationStatus", "")).removeprefix("TOOLSDEPLOYPKG_")
     if state == "FAILED" and (missing or not step.nics):
-        why = info.get("errorMsg") or "no reason is given"
+        why = redaction.untrusted(str(info.get("errorMsg") or "")) or "no reason is given"
         raise NotVerified(
             f"{step.target.name}: vCenter could not customize its guest: {why}",
             "look at /var/log/vmware-imc/toolsDeployPkg.log in the guest; then make the VM anew: vsphere-ai replace",

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -69,7 +70,7 @@ class Tuning(Resource):
         cpus = facts.get(CPUS)
         if cpus is None:
             return None
-        keys = advanced_settings(facts)
+        keys = {key: value for key, value in advanced_settings(facts).items() if not may_hold_secret(key)}
         reserved, full = facts.get(RESERVATION, 0), full_mhz(cpus, facts.ref, estate)
         amount = "full" if full and reserved >= full else "none" if reserved == 0 else f"{reserved} MHz"
         return cls.model_construct(
@@ -99,7 +100,9 @@ class Tuning(Resource):
         if self.extra_config is not None:
             have, wanted = now.extra_config or {}, self.extra_config
             kept = {
-                k: have[k] if settings.is_same(have.get(k, ""), v) else v for k, v in wanted.items() if v or k in have
+                k: have[k] if settings.is_same(have.get(k, ""), v) else v
+                for k, v in wanted.items()
+                if (v or k in have) and not may_hold_secret(k)
             }
             update["extra_config"] = kept
         return self.model_copy(update=update)
@@ -117,6 +120,7 @@ class Tuning(Resource):
         if isinstance(self.numa_affinity, tuple):
             yield from checks.node_problems(target, view, self.numa_affinity)
         yield from checks.owned_problems(target, self.extra_config or ())
+        yield from checks.secret_problems(target, said.extra_config or () if said else ())
 
     def _cpus(self, facts: Facts) -> int:
         return int(self.cpus or facts.get(CPUS) or 1)

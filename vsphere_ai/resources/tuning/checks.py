@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
@@ -53,6 +54,13 @@ def owned_problems(vm: Target, settings: Iterable[str]) -> Iterator[Problem]:
         owner = next((o for pattern, o in OWNED.items() if re.fullmatch(pattern, key.lower())), "")
         if owner:
             yield problem(vm, "owned", f"{key} is no advanced setting of its own", owner)
+
+
+def secret_problems(vm: Target, settings: Iterable[str]) -> Iterator[Problem]:
+    """Yield the advanced settings that may hold secrets: plans show what they set, and what was there before."""
+    for key in filter(may_hold_secret, settings):
+        remedy = "set it with another tool; accounts and networks of guests are set by vm_set"
+        yield problem(vm, "secret", f"{key} may hold a secret, and a plan would show it", remedy)
 
 
 def gpu_node_problems(vm: Target, view: View) -> Iterator[Problem]:
