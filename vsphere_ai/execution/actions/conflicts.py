@@ -75,8 +75,8 @@ def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
     if EXTRA in planned.properties:
         old, new = _options(planned), _options(now)
         for key, _ in step.extra_config:
-            before, after = old.get(key), new.get(key)
-            yield Part(key, before, after, before == after, is_secret=may_hold_secret(key, before, after))
+            values = old.get(key), new.get(key)
+            yield Part(key, *values, old.get(key) == new.get(key), is_secret=may_hold_secret(key, *values))
     found = {_path(name): value for name, value in step.spec.items()}
     yield from compare(planned.properties, now.properties, found)
 
