@@ -107,16 +107,25 @@ def fleet(folder: Path) -> Iterator[tuple[str, dict[str, subprocess.Popen[str]]]
         return started[name]
 
     try:
-        scheduler = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard")
-        address = said(begin("scheduler", *scheduler, "--host", "tcp://127.0.0.1:0"), r"Scheduler at:\s+(\S+)")
+        subprocess.run([*TOOL, "fleet", "certificates", folder / "pki"], check=True, capture_output=True)
+        scheduler = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", *tls(folder, "-file"))
+        address = said(begin("scheduler", *scheduler, "--host", "tls://127.0.0.1:0"), r"Scheduler at:\s+(\S+)")
         for site in SITES:
-            said(begin(site, *TOOL, "fleet", "worker", address, "-i", folder / f"{site}.yml"), r"(worker .* at tcp)")
+            worker = (*TOOL, "fleet", "worker", address, "-i", folder / f"{site}.yml", *tls(folder))
+            said(begin(site, *worker), r"(worker .* at tls)")
         yield address, started
     finally:
         for each in reversed(started.values()):
             each.terminate()
         for each in started.values():
             each.wait()
+
+
+def tls(folder: Path, ending: str = "") -> list[object]:
+    """Return the options that name the certificates of the fleet; `ending`: that of the authority's in Dask."""
+    pki = folder / "pki"
+    own = {f"--tls-ca{ending}": "ca.pem", "--tls-cert": "localhost.pem", "--tls-key": "localhost.key"}
+    return [word for option, name in own.items() for word in (option, pki / name)]
 
 
 def said(started: subprocess.Popen[str], pattern: str) -> str:
@@ -135,7 +144,7 @@ def with_dask(folder: Path) -> tuple[float, list[str]]:
     with fleet(folder) as (address, started):
         began = time.monotonic()
         argv = [*TOOL, "fleet", "apply", folder / "play.yml", "-i", folder / "all.yml", "--yes"]
-        argv += ["--executor", f"dask:{address}", "--parallel", str(PARALLEL)]
+        argv += ["--executor", f"dask:{address}", "--parallel", str(PARALLEL), *tls(folder)]
         with open(folder / "said", "w", encoding="utf-8") as out:
             coordinator = subprocess.Popen(argv, stdout=out, stderr=out, env=state(folder, "coordinator"))
             _, status, used = os.wait4(coordinator.pid, 0)

@@ -6,9 +6,12 @@ import time
 from dataclasses import asdict
 
 import pytest
+from support.dask_fleet import certificate
 
 from vsphere_ai.app import fleet_record
 from vsphere_ai.app.events import Remark
+from vsphere_ai.app.fleet_address import Address, context, security
+from vsphere_ai.app.fleet_certificates import TlsFiles
 from vsphere_ai.app.fleet_coordinator import Coordinator
 from vsphere_ai.app.fleet_holder import Holder
 from vsphere_ai.app.fleet_lease import Held, Terms, clock
@@ -29,15 +32,18 @@ STEP = Invoke(target=Target("host", "esx01", "HostSystem:1"), summary="start NTP
 
 
 class Fleet:
-    """A coordinator that listens."""
+    """A coordinator that listens, with certificates of a folder."""
 
-    def __init__(self, budget=None):
+    def __init__(self, folder, budget=None):
+        files = TlsFiles(*certificate(folder / "pki"))
+        settings = security(Address("127.0.0.1", 1), files)
+        listens, self.tls = (context(settings, "worker", listens=each) for each in (True, False))
         self.stop = FleetStop()
         self.coordinator = Coordinator([SHARD], TERMS, self.stop, budget)
-        self.listener = Listener("127.0.0.1", 0, None, self.coordinator.answer)
+        self.listener = Listener("127.0.0.1", 0, listens, self.coordinator.answer)
 
     def caller(self, token=""):
-        return Caller(self.listener.server_address, token or self.listener.token, None)
+        return Caller(self.listener.server_address, token or self.listener.token, self.tls)
 
     def acquire(self, worker="a"):
         return self.caller().call("acquire", {"run": RUN, "worker": worker})[0]
@@ -51,8 +57,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet():
-    made = Fleet(LocalBudget(1))
+def fleet(tmp_path):
+    made = Fleet(tmp_path, LocalBudget(1))
     yield made
     made.close()
 
@@ -139,10 +145,10 @@ def test_a_failed_shard_is_not_carried_out_again_by_the_same_coordinator(fleet, 
     assert not fleet_record.read(RUN).held
 
 
-def test_another_coordinator_waits_for_the_lease_of_the_first(fleet):
+def test_another_coordinator_waits_for_the_lease_of_the_first(fleet, tmp_path):
     assert fleet.acquire()["epoch"] == 1
     fleet.close()
-    later = Fleet()
+    later = Fleet(tmp_path)
     assert 0 < later.acquire("b")["wait"] <= TERMS.lease + TERMS.margin
     with pytest.raises(VsphereAiError, match="epoch 0 is over"):
         later.caller().call("renew", {"run": RUN, "epoch": 0})

@@ -8,7 +8,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-import trustme
 from support.dask_fleet import QUICK, Cluster
 from support.fleets import (
     FUNCTIONS,
@@ -42,8 +41,8 @@ def make_cluster(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     made = []
 
-    def make(tls=None):
-        made.append(Cluster(tmp_path, tls))
+    def make():
+        made.append(Cluster(tmp_path))
         return made[-1]
 
     yield make
@@ -315,38 +314,6 @@ def test_a_worker_that_is_stopped_hands_its_run_over(cli, make_lab, cluster):
     assert "epoch 2" in second.read()
     assert effects(lab) == once("berlin")
     assert not [*Path(first.state).glob("workers/*")], "it leaves nothing"
-
-
-def test_with_tls_only_certificates_of_the_fleet_are_accepted(cli, make_lab, make_cluster, tmp_path):
-    own, other = (issued(trustme.CA(), tmp_path / name) for name in ("own", "other"))
-    cluster = make_cluster(own)
-    assert cluster.address.startswith("tls://")
-    lab = make_lab(scenario("berlin", 0.02))
-    served(cluster, inventory(cli, "berlin", lab))
-    own_playbook = cli.file(BERLIN)
-    place = ["--executor", f"dask:{cluster.address}", "-i", cluster.inventory]
-    stranger = [text for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), other, strict=True) for text in pair]
-    assert cli("fleet", "plan", own_playbook, *place, *stranger) == 5
-    assert cli.error == "fleet.scheduler"
-    assert cli("fleet", "plan", own_playbook, *place) == 64
-    assert cli.error == "usage.tls"
-    assert cli("fleet", "plan", own_playbook, "--executor", "dask:tcp://192.0.2.1:8786") == 64
-    assert cli.error == "usage.tls"
-    assert cli("fleet", "worker", "tcp://192.0.2.1:8786", "-i", "berlin.yml") == 64
-    assert cli.error == "usage.tls"
-    assert effects(lab) == {}
-    assert cli("fleet", "apply", own_playbook, *cluster.place, "--yes") == 0, cli.err
-    assert effects(lab) == once("berlin")
-
-
-def issued(authority, folder):
-    """Files of a certificate authority, of a certificate and of its key."""
-    folder.mkdir()
-    made, files = authority.issue_cert("dask-internal"), [folder / f"{part}.pem" for part in ("ca", "cert", "key")]
-    authority.cert_pem.write_to_path(str(files[0]))
-    made.cert_chain_pems[0].write_to_path(str(files[1]))
-    made.private_key_pem.write_to_path(str(files[2]))
-    return files
 
 
 def test_the_privilege_to_end_sessions_is_asked_for_while_planning(cli, make_lab, cluster):

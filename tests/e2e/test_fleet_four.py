@@ -49,7 +49,7 @@ def workers(cli, labs, cluster):
         for site, lab in labs.items()
     }
     for each in made.values():
-        each.until("worker .* at tcp://127.0.0.1")
+        each.until("worker .* at tls://127.0.0.1")
     return made
 
 
@@ -63,7 +63,7 @@ def saved(cli, cluster, workers, tmp_path):
 def standby(cli, cluster, labs, name="standby"):
     """One more worker, for all sites."""
     made = cluster.worker(cli.file(fleets.inventory(labs), f"{name}.yml"), "--name", name)
-    made.until("worker .* at tcp://127.0.0.1")
+    made.until("worker .* at tls://127.0.0.1")
     return made
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from support import fleets
 from support.dask_fleet import Cluster
-from support.kubernetes_manifests import FOLDER, command_line, named, pods
+from support.kubernetes_manifests import command_line, named, pods
+
+from vsphere_ai import app
 
 pytestmark = pytest.mark.lab
 
@@ -15,9 +15,7 @@ pytestmark = pytest.mark.lab
 @pytest.fixture
 def certificates(tmp_path):
     folder = tmp_path / "pki"
-    make = FOLDER / "certificates" / "make.sh"
-    names = ("scheduler", "worker-berlin", "coordinator")
-    subprocess.run(["sh", str(make), str(folder), *names], check=True, capture_output=True)
+    app.make_certificates(app.CertificatesRequest(folder, ("scheduler", "worker-berlin", "coordinator")))
     return folder
 
 
@@ -31,7 +29,7 @@ def cluster(tmp_path, monkeypatch):
 
 def here(words, certificate, **places):
     """A command line with the files and addresses of this machine in the place of those of a pod."""
-    files = {"/tls/ca.crt": "ca.crt", "/tls/tls.crt": f"{certificate}.crt", "/tls/tls.key": f"{certificate}.key"}
+    files = {"/tls/ca.crt": "ca.pem", "/tls/tls.crt": f"{certificate}.pem", "/tls/tls.key": f"{certificate}.key"}
     found = []
     for word in words:
         if word in files:
@@ -74,7 +72,7 @@ def test_a_campaign_by_the_commands_of_the_manifests(cli, make_lab, certificates
     worker.until("worker .* at tls://127.0.0.1")
 
     saved = tmp_path / "fleet.json"
-    given = (str(certificates / f) for f in ("ca.crt", "coordinator.crt", "coordinator.key"))
+    given = (str(certificates / f) for f in ("ca.pem", "coordinator.pem", "coordinator.key"))
     place = [w for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), given, strict=True) for w in pair]
     given = (cli.file(fleets.playbook(["berlin"])), "--vcenter", "berlin", "--executor", f"dask:{address}")
     assert cli("fleet", "plan", *given, *place, "-o", saved) == 0, cli.err

@@ -10,6 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
+
+import pytest
+
+from vsphere_ai.app import CertificatesRequest, fleet_authority, make_certificates
 
 PYTHON = sys.executable
 QUICK = {
@@ -18,6 +23,7 @@ QUICK = {
     "VSPHERE_AI_FLEET_PATIENCE": "3",
     "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
     "DASK_DISTRIBUTED__COMM__RETRY__COUNT": "0",
+    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
 }
 
 OTHER = """
@@ -103,11 +109,31 @@ class Process:
         self.process.stdout.close()
 
 
+def certificate(folder, name="localhost,127.0.0.1,::1"):
+    """Files of the authority, of a certificate of it, and of its key, as `fleet certificates` makes them."""
+    authority, made = make_certificates(CertificatesRequest(folder, (name,), renew=True))
+    return authority.path, made.path, made.key
+
+
+def expired_certificate(folder):
+    """The same of a certificate that ended ten days ago, of an authority that is there or is as old."""
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) - timedelta(days=100)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet_authority, "datetime", Earlier)
+        return certificate(folder)
+
+
 class Cluster:
     """A scheduler, and workers with state folders of their own: each is a machine of its own."""
 
-    def __init__(self, folder, tls=None, sites=("berlin",)):
-        self.folder, self.tls, self.processes, self.workers = folder, tls, [], 0
+    def __init__(self, folder, sites=("berlin",)):
+        self.folder, self.processes, self.workers = folder, [], 0
+        self.tls = certificate(folder / "pki")
         self.means(sites)
         self.start_scheduler()
 
@@ -119,20 +145,10 @@ class Cluster:
         self.inventory.write_text(f"vcenters:\n{''.join(lines)}", "utf-8")
 
     def start_scheduler(self, port=0):
-        files = []
-        if self.tls:
-            names = ("--tls-ca-file", "--tls-cert", "--tls-key")
-            files = [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)]
-        scheme = "tls" if self.tls else "tcp"
-        given = (
-            "-m",
-            "distributed.cli.dask_scheduler",
-            "--no-dashboard",
-            "--host",
-            f"{scheme}://127.0.0.1:{port}",
-            *files,
-        )
-        self.scheduler = self.start(*given)
+        names = ("--tls-ca-file", "--tls-cert", "--tls-key")
+        files = [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)]
+        place = ("--dashboard-address", "127.0.0.1:0", "--host", f"tls://127.0.0.1:{port}")
+        self.scheduler = self.start("-m", "distributed.cli.dask_scheduler", "--no-dashboard", *place, *files)
         self.address = self.scheduler.until(r"Scheduler at:\s+(\S+)")[1]
 
     def start(self, *arguments, env=None):
@@ -143,7 +159,7 @@ class Cluster:
     @property
     def tls_options(self):
         names = ("--tls-ca", "--tls-cert", "--tls-key")
-        return [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)] if self.tls else []
+        return [text for name, path in zip(names, self.tls, strict=True) for text in (name, path)]
 
     def worker(self, inventory, *more, version=""):
         """Start a worker, on a machine of its own; `version`: of another vsphere-ai."""

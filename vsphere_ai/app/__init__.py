@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
+    from vsphere_ai.app.fleet_authority import CertificatesRequest, MadeCertificate, make_certificates
     from vsphere_ai.app.fleet_plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
     from vsphere_ai.app.fleet_run import (
         FleetOptions,
@@ -149,6 +150,7 @@ _NAMES = {
     "events": "Emit Event ignore",
     "farm_readings": "FarmReader FarmState farm_reader read_farm",
     "farm_snapshot": "FarmRequest FarmSnapshot",
+    "fleet_authority": "CertificatesRequest MadeCertificate make_certificates",
     "fleet_plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
     "fleet_run": (
         "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
@@ -238,6 +240,7 @@ __all__ += ["RunFollower", "RunProgress", "is_alive", "run_stamps"]
 __all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 __all__ += ["HealthRequest", "HealthResult", "check_health", "gpu_use", "load_profile"]
 __all__ += ["learn_profile"]
+__all__ += ["CertificatesRequest", "MadeCertificate", "make_certificates"]
 __all__ += ["FleetPlan", "FleetPlanRequest", "open_fleet_plan", "plan_fleet", "save_fleet_plan"]
 __all__ += ["FleetOptions", "FleetRun", "FleetStop", "LocalExecutor", "begin_fleet", "carry_out_fleet"]
 __all__ += ["compare_fleet", "fleet_exit_code", "fleet_outcomes", "list_fleets", "open_fleet"]

@@ -1,4 +1,4 @@
-"""Address of a Dask scheduler, and what secures the connections of a fleet: mutual TLS, or loopback."""
+"""Address of a Dask scheduler, and what secures every connection of a fleet, on loopback too: mutual TLS."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vsphere_ai.app.fleet_certificates import MAKE, TlsFiles, require_usable
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require
 
@@ -19,30 +21,20 @@ if TYPE_CHECKING:
 
 PACKAGE = "distributed"
 LIBRARIES = (PACKAGE, "dask", "tornado", "cloudpickle", "tblib", "zict", "msgpack")
-FORMS = "dask:tls://HOST:PORT, or on this machine dask:tcp://127.0.0.1:PORT"
+FORMS = "dask:tls://HOST:PORT"
 VARIABLES = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE"
 
 
 @dataclass(frozen=True)
-class TlsFiles:
-    """Certificate authority of a fleet, and certificate and key of this process; Dask's configuration without."""
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-
-@dataclass(frozen=True)
 class Address:
-    """Where something listens. `tls` is false on loopback only."""
+    """Where the scheduler of a fleet listens, with TLS: there is no address without."""
 
     host: str
     port: int
-    tls: bool
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'tls' if self.tls else 'tcp'}://{host}:{self.port}"
+        return f"tls://{host}:{self.port}"
 
 
 def parse_address(text: str) -> Address:
@@ -52,24 +44,22 @@ def parse_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not (found and colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise UsageError(f"'{text}' is not the address of a Dask scheduler", FORMS, rule="usage.executor")
-    if scheme not in ("tls", "tcp"):
-        raise UsageError(f"'{text}' is neither tls:// nor tcp://", FORMS, rule="usage.executor")
-    made = Address(host, int(port), scheme == "tls")
-    if not made.tls:
-        require_loopback(host, text)
-    return made
+    if scheme == "tcp":
+        why = f"'{text}' has no TLS: who reaches it, any user of this machine on loopback, could run code as you there"
+        raise UsageError(why, f"{MAKE}; start the scheduler with them, and give tls://{rest}", rule="usage.tls")
+    if scheme != "tls":
+        raise UsageError(f"'{text}' is not a tls:// address", FORMS, rule="usage.executor")
+    return Address(host, int(port))
 
 
-def require_loopback(host: str, text: str) -> None:
-    """`UsageError` where connections without TLS would leave this machine: who reads them has every vCenter."""
+def loopback(host: str) -> str | None:
+    """Return the address to listen on for a peer on this machine; None for all, where the peer is another one."""
+    if host == "localhost":
+        return "127.0.0.1"
     try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host if ipaddress.ip_address(host).is_loopback else None
     except ValueError:
-        loopback = False
-    if not loopback:
-        why = f"'{text}' has no TLS, and {host} is not this machine"
-        remedy = "use tls://, with --tls-ca, --tls-cert and --tls-key: a fleet's connections carry out changes"
-        raise UsageError(why, remedy, rule="usage.tls")
+        return None
 
 
 @contextmanager
@@ -85,11 +75,12 @@ def needed() -> Iterator[None]:
         raise UsageError(f"this needs {error.name}, which is not installed", remedy, rule="usage.extra") from None
 
 
-def security(address: Address, files: TlsFiles) -> Security | None:
-    """Return Dask's TLS settings, the same files for each role; None for connections on loopback without TLS."""
+def security(address: Address, files: TlsFiles) -> Security:
+    """Return Dask's TLS settings, the same files for each role, looked at as `require_usable` does.
+
+    Without `files` they are those of Dask's configuration; `UsageError` where these are not complete.
+    """
     given = {"--tls-ca": files.ca, "--tls-cert": files.cert, "--tls-key": files.key}
-    if not address.tls:
-        return None
     for option, path in given.items():
         if path is not None:
             require(path, f"file of {option}")
@@ -103,14 +94,30 @@ def security(address: Address, files: TlsFiles) -> Security | None:
         made = Security(require_encryption=True, **names)
     if not (made.tls_ca_file and made.tls_client_cert and made.tls_worker_cert):
         text = f"'{address}' needs a certificate authority, a certificate and its key"
-        raise UsageError(text, f"give {', '.join(given)}, or {VARIABLES} and its like", rule="usage.tls")
+        remedy = f"give {', '.join(given)}, or {VARIABLES} and its like; {MAKE}"
+        raise UsageError(text, remedy, rule="usage.tls")
+    if any("\n" in text for text in _files(made)):
+        text = "the configuration of Dask holds certificates or keys themselves, and not the names of files"
+        raise UsageError(text, f"give {', '.join(given)}", rule="usage.tls")
+    valid_until(made)
     return made
 
 
-def context(settings: Security | None, role: Literal["client", "worker"], *, listens: bool) -> ssl.SSLContext | None:
-    """Return a TLS context in which both sides have to show a certificate of the fleet; None without TLS."""
-    if settings is None:
-        return None
+def valid_until(settings: Security) -> datetime:
+    """Return when the first certificate of a process ends; `Denied` where one must not be used: `require_usable`."""
+    ca, *files = map(Path, _files(settings))
+    return min(require_usable(ca, cert, key) for cert, key in zip(files[::2], files[1::2], strict=True))
+
+
+def _files(settings: Security) -> list[str]:
+    """Return the names of the authority's file, and of the certificate and the key of each role."""
+    roles = [settings.get_tls_config_for_role(role) for role in ("client", "worker")]
+    own = [text for role in roles for text in (role["cert"], role["key"] or role["cert"])]
+    return [settings.tls_ca_file, *own]
+
+
+def context(settings: Security, role: Literal["client", "worker"], *, listens: bool) -> ssl.SSLContext:
+    """Return a TLS context in which both sides have to show a certificate of the fleet."""
     made = settings.get_listen_args(role) if listens else settings.get_connection_args(role)
     found: ssl.SSLContext = made["ssl_context"]
     return found

@@ -18,11 +18,13 @@ from pydantic import JsonValue, TypeAdapter
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit, Event
-from vsphere_ai.app.fleet_address import Address, TlsFiles, needed, security
+from vsphere_ai.app.fleet_address import Address, needed, security
 from vsphere_ai.app.fleet_bundle import bundle_values, pack
+from vsphere_ai.app.fleet_certificates import TlsFiles
 from vsphere_ai.app.fleet_lease import Terms
 from vsphere_ai.app.fleet_plan import FleetPlanRequest, Found, PlannedShard
 from vsphere_ai.app.fleet_planner import estate_values
+from vsphere_ai.app.fleet_probe import require_mutual_tls, unreachable
 from vsphere_ai.app.fleet_task import carry_out
 from vsphere_ai.app.fleet_wire import error_of, event_of
 from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
@@ -59,7 +61,7 @@ class Offer:
 class DaskFleet:
     """A scheduler and its workers; see `connected`."""
 
-    def __init__(self, client: Client, address: Address, settings: Security | None, terms: Terms) -> None:
+    def __init__(self, client: Client, address: Address, settings: Security, terms: Terms) -> None:
         self.client, self.address, self.settings, self.terms = client, address, settings, terms
         self._seen: tuple[float, tuple[Offer, ...]] = float("-inf"), ()
         self._looking = threading.Lock()
@@ -218,16 +220,15 @@ def _input_error(values: JsonValue) -> InputError | None:
 
 @contextmanager
 def connected(address: Address, files: TlsFiles, terms: Terms) -> Iterator[DaskFleet]:
-    """Connect to a scheduler; `Unreachable` where it does not answer."""
+    """Connect to a scheduler; `Unreachable` where it does not answer, `Denied` where it serves others too."""
     settings = security(address, files)
     with needed():
         from distributed import Client
+    require_mutual_tls(address, settings)
     try:
         client = Client(str(address), security=settings, set_as_default=False, timeout=CONNECT, name="vsphere-ai")
     except OSError as error:
-        text = f"the scheduler at {address} does not answer: {error}"
-        remedy = "start it: dask scheduler --no-dashboard; with TLS, check both sides' certificates"
-        raise Unreachable(text, remedy, rule="fleet.scheduler") from error
+        raise unreachable(address, error) from error
     try:
         yield DaskFleet(client, address, settings, terms)
     finally:

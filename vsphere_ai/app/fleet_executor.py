@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from vsphere_ai.app.fleet_address import context, require_loopback
+from vsphere_ai.app.fleet_address import context
 from vsphere_ai.app.fleet_coordinator import Coordinator
 from vsphere_ai.app.fleet_dask import LOOK, DaskFleet
 from vsphere_ai.app.fleet_rpc import Listener
@@ -43,8 +43,6 @@ class DaskExecutor:
         budget = LocalBudget(self._options.budget) if self._options.budget else None
         coordinator = Coordinator(shards, self._fleet.terms, self._stop, budget)
         host = self._options.host or own_address(self._fleet.address.host)
-        if self._fleet.settings is None:
-            require_loopback(host, f"--listen {host}")
         tls = context(self._fleet.settings, "client", listens=True)
         with Listener(host, self._options.port, tls, coordinator.answer) as listener:
             where: dict[str, JsonValue] = {"host": host, "port": listener.server_address[1], "token": listener.token}

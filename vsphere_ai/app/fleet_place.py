@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.fleet_address import TlsFiles, parse_address
+from vsphere_ai.app.fleet_address import parse_address, valid_until
+from vsphere_ai.app.fleet_certificates import TlsFiles
 from vsphere_ai.app.fleet_lease import terms
 from vsphere_ai.app.fleet_plan import PlannedShard, Sites
 from vsphere_ai.app.fleet_run import LOCAL, FleetOptions, FleetRun, FleetStop, LocalExecutor
@@ -36,12 +38,16 @@ class PlaceRequest:
 
 @dataclass(frozen=True)
 class Place:
-    """Where to plan (None: in this process), and to compare, and what makes the executor of a run."""
+    """Where to plan (None: in this process), and to compare, and what makes the executor of a run.
+
+    `until`: when the certificate of a fleet over Dask expires.
+    """
 
     sites: Sites | None
     compare: Callable[[PlannedShard, FleetOptions, Emit], None] | None
     executor: Callable[[FleetRun, FleetStop], Executor]
     name: str = LOCAL
+    until: datetime | None = None
 
 
 @contextmanager
@@ -59,7 +65,8 @@ def open_place(request: PlaceRequest) -> Iterator[Place]:
     address = parse_address(given)
     listen = _listen(request.listen)
     with connected(address, TlsFiles(request.tls_ca, request.tls_cert, request.tls_key), terms()) as fleet:
-        yield Place(fleet, fleet.compare, lambda run, stop: _over_dask(fleet, listen, run, stop), given)
+        until = valid_until(fleet.settings)
+        yield Place(fleet, fleet.compare, lambda run, stop: _over_dask(fleet, listen, run, stop), given, until)
 
 
 def _local(run: FleetRun, stop: FleetStop) -> Executor:

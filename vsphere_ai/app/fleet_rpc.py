@@ -1,8 +1,8 @@
 """Messages between a coordinator of a fleet and its workers: JSON and bytes over a socket, nothing that is code.
 
 Acknowledgements of intents take this way, and not that over Dask's scheduler, which may die, and takes apart pickles.
-Each message is ``LENGTHS HEADER BYTES``; the header is a JSON object. Both sides show a certificate of the fleet; on
-loopback without TLS a token stands for it.
+Each message is ``LENGTHS HEADER BYTES``; the header is a JSON object. Both sides show a certificate of the fleet, on
+loopback too; a token of 128 bits keeps the workers of another fleet run apart.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ class _Connection(socketserver.BaseRequestHandler):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.settimeout(ANSWER)
-            if self.server.context is not None:
-                sock = self.server.context.wrap_socket(sock, server_side=True)
+            sock = self.server.context.wrap_socket(sock, server_side=True)
             while True:
                 sock.settimeout(None)
                 values, blob = receive(sock)
@@ -94,7 +93,7 @@ class Listener(socketserver.ThreadingTCPServer):
     daemon_threads, allow_reuse_address = True, True
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, answer: Handle) -> None:
+    def __init__(self, host: str, port: int, context: ssl.SSLContext, answer: Handle) -> None:
         self.context, self.answer, self.token = context, answer, secrets.token_hex(16)
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -112,7 +111,7 @@ class Listener(socketserver.ThreadingTCPServer):
 class Caller:
     """A connection to a coordinator, made when it is needed and made again when it was lost; one message at a time."""
 
-    def __init__(self, address: tuple[str, int], token: str, context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: tuple[str, int], token: str, context: ssl.SSLContext) -> None:
         self._address, self._token, self._context = address, token, context
         self._lock = threading.Lock()
         self._sock: socket.socket | None = None
@@ -140,7 +139,11 @@ class Caller:
     def _connected(self, within: float) -> socket.socket:
         sock = socket.create_connection(self._address, min(CONNECT, within))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._context.wrap_socket(sock) if self._context else sock
+        try:
+            return self._context.wrap_socket(sock)
+        except BaseException:
+            sock.close()
+            raise
 
     def _close(self) -> None:
         if self._sock is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app import fleet_record
 from vsphere_ai.app.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.events import Emit, Event, RunStarted
+from vsphere_ai.app.fleet_address import parse_address
 from vsphere_ai.app.fleet_plan import FleetPlan, PlannedShard, side_by_side
 from vsphere_ai.app.fleet_shard import (
     Executor,
@@ -161,7 +162,12 @@ def _compare(shard: PlannedShard, options: FleetOptions, emit: Emit) -> None:
 
 
 def begin_fleet(plan: FleetPlan, options: FleetOptions) -> FleetRun:
-    """Write the record of a new fleet run, with the ids of the runs of its shards; it is on the disk then."""
+    """Write the record of a new fleet run, with the ids of the runs of its shards; it is on the disk then.
+
+    `UsageError` where its executor is not one that `fleet resume` would go on with: a scheduler without TLS.
+    """
+    if options.executor != LOCAL:
+        parse_address(options.executor)
     estate, fleet = options.estate, journal.new_name()
     here = options.executor == LOCAL  # elsewhere each worker has its own
     inventory = str(find_inventory(estate.inventory).path.absolute()) if here else ""

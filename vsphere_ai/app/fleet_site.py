@@ -27,7 +27,7 @@ class Site:
     name: str
     inventory: Path
     vcenters: tuple[str, ...]
-    context: ssl.SSLContext | None
+    context: ssl.SSLContext
     stop: FleetStop
     say: Say
     active: set[str] = field(default_factory=set)

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai import __version__
-from vsphere_ai.app.fleet_address import Address, TlsFiles, context, needed, require_loopback, security
+from vsphere_ai.app.fleet_address import Address, context, loopback, security, valid_until
+from vsphere_ai.app.fleet_certificates import TlsFiles, date
 from vsphere_ai.app.fleet_dask import IDENTITY, RESOURCE
+from vsphere_ai.app.fleet_probe import require_mutual_tls
 from vsphere_ai.app.fleet_run import FleetStop
 from vsphere_ai.app.fleet_site import Site, serve
-from vsphere_ai.errors import UsageError
+from vsphere_ai.errors import Denied, Unreachable, UsageError
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.runs import replica
@@ -55,33 +57,37 @@ def work(request: WorkerRequest, stop: FleetStop, say: Callable[[str], None]) ->
         if name not in found.vcenters:
             raise UsageError(f"the inventory has no vCenter '{name}'", suggest(name, found.vcenters, "it has"))
     settings = security(request.scheduler, request.tls)
-    if settings is None and request.listen:
-        require_loopback(request.listen, f"--listen {request.listen}")
     own = request.name or f"{socket.gethostname()}-{os.getpid()}"
     site = Site(own, found.path.absolute(), names, context(settings, "worker", listens=False), stop, say)
     with _own_journals() as folder:
         serve(site)
-        with needed():
-            import distributed  # noqa: F401 its absence is said here
         asyncio.run(_serve(request, site, settings, folder))
 
 
-async def _serve(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> None:
-    """Be a worker of the scheduler, again after it was lost, until the end is asked for."""
+async def _serve(request: WorkerRequest, site: Site, settings: Security, folder: Path) -> None:
+    """Be a worker of the scheduler, again after it was lost, until the end is asked for.
+
+    One that is not of the fleet is an error at first, and later, while shards may be under way, one that is lost.
+    """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def end(_number: int, _why: str) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     site.stop.add(end)
-    lost = False
+    lost, known = False, False
     while not ended.is_set():
         try:
+            await loop.run_in_executor(None, require_mutual_tls, request.scheduler, settings)
             async with _worker(request, site, settings, folder) as worker:
+                until = date(valid_until(settings))
                 site.say(f"worker {site.name} at {worker.address}, vCenters {', '.join(site.vcenters)}")
-                lost = False
+                site.say(f"its certificate expires {until}")
+                lost, known = False, True
                 await _first(ended.wait(), worker.finished())
-        except (OSError, TimeoutError, RuntimeError) as error:
+        except (OSError, TimeoutError, RuntimeError, Denied, Unreachable) as error:
+            if isinstance(error, Denied) and not known:
+                raise
             if not lost:
                 site.say(f"the scheduler at {request.scheduler} does not answer, and is tried again: {error}")
             lost = True
@@ -97,7 +103,7 @@ async def _first(*waiting: object) -> None:
         task.cancel()
 
 
-def _worker(request: WorkerRequest, site: Site, settings: Security | None, folder: Path) -> Worker:
+def _worker(request: WorkerRequest, site: Site, settings: Security, folder: Path) -> Worker:
     import dask
     from distributed import Worker
 
@@ -110,7 +116,7 @@ def _worker(request: WorkerRequest, site: Site, settings: Security | None, folde
         resources={f"{RESOURCE}{name}": 1.0 for name in site.vcenters},
         startup_information={IDENTITY: lambda _worker: said},
         security=settings,
-        host=request.listen or (None if settings else "127.0.0.1"),
+        host=request.listen or loopback(request.scheduler.host),
         local_directory=str(folder),
         memory_limit=0,  # Dask would pause and kill what it finds too large
         dashboard=False,

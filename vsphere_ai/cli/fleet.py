@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli import signals, streams
+from vsphere_ai.cli.fleet_certificates import certificates
 from vsphere_ai.cli.fleet_options import plan_place, run_place, vcenters_option
 from vsphere_ai.cli.fleet_progress import FleetProgress, listener
 from vsphere_ai.cli.fleet_worker import worker
@@ -49,6 +51,7 @@ def command() -> None:
 
 
 command.add_command(worker)
+command.add_command(certificates)
 
 
 @command.command("plan")
@@ -67,14 +70,13 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
     A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
     """
     from vsphere_ai import app
-    from vsphere_ai.app.fleet_place import open_place
 
     if output:
         app.require_absent([output])
     vcenters: tuple[str, ...] = chosen["vcenters"]  # type: ignore[assignment]
     budget: int | None = chosen["budget"]  # type: ignore[assignment]
     place: PlaceRequest = chosen["place"]  # type: ignore[assignment]
-    with open_place(place) as at:
+    with _opened(place) as at:
         found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), listener, at.sites)
     _show_plan(found, form)
     if found.exit_code:
@@ -113,7 +115,6 @@ def apply(
     finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
     """
     from vsphere_ai import app
-    from vsphere_ai.app.fleet_place import open_place
 
     saved = what.suffix == ".json"
     if saved and (vcenters or budget is not None):
@@ -121,7 +122,7 @@ def apply(
         text = f"{what} is a saved plan, which is carried out as it was shown, without {given}"
         raise UsageError(text, f"give {given} to fleet plan, and save that one", rule="usage.saved-plan")
     place: PlaceRequest = more["place"]  # type: ignore[assignment]
-    with open_place(place) as at:
+    with _opened(place) as at:
         found = (
             app.open_fleet_plan(what)
             if saved
@@ -158,12 +159,11 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
     from dataclasses import replace
 
     from vsphere_ai import app
-    from vsphere_ai.app.fleet_place import open_place
 
     run = app.open_fleet(fleet)
     where = str(inventory.absolute()) if inventory else None
     shards = tuple(replace(s, yes=more["yes"], inventory=where or s.inventory) for s in run.shards)
-    with open_place(replace(place, executor=place.executor or run.executor)) as at:
+    with _opened(replace(place, executor=place.executor or run.executor)) as at:
         return _carry_out(at, replace(run, shards=shards), form, full=more["verbose"])
 
 
@@ -188,6 +188,18 @@ def status(fleet: str, form: str) -> int:
     if not found:
         click.echo("no fleet was run here yet")
     return 0
+
+
+@contextmanager
+def _opened(request: PlaceRequest) -> Iterator[Place]:
+    """Open the place of a fleet; say so where its certificate is about to expire."""
+    from vsphere_ai.app.fleet_certificates import RENEW, date, expires_soon
+    from vsphere_ai.app.fleet_place import open_place
+
+    with open_place(request) as at:
+        if at.until is not None and expires_soon(at.until):
+            streams.note(f"the certificate of this fleet expires {date(at.until)}; {RENEW}", "fleet.certificate")
+        yield at
 
 
 def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:

@@ -28,7 +28,8 @@ def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], list
     Passwords are read here and leave this machine only for their vCenter. A first Ctrl-C or SIGTERM finishes what is in
     flight, and leaves the rest to another worker.
     """
-    from vsphere_ai.app.fleet_address import TlsFiles, parse_address
+    from vsphere_ai.app.fleet_address import parse_address
+    from vsphere_ai.app.fleet_certificates import TlsFiles
     from vsphere_ai.app.fleet_run import FleetStop
     from vsphere_ai.app.fleet_worker import WorkerRequest, work
 

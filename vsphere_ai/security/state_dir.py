@@ -43,21 +43,26 @@ def own_folder(name: str) -> Path:
     return _own(folder, 0o077, "that only you can use", f"chmod 700 {folder}")
 
 
+def private_folder(folder: Path) -> Path:
+    """Return a folder that was named, made 0700 when it is missing; `Storage` when it is not this user's alone."""
+    return _own(folder, 0o077, "that only you can use", f"chmod 700 {folder}", "give another folder")
+
+
 OWN = "give a folder of your own in VSPHERE_AI_STATE_DIR"
 
 
-def _own(folder: Path, forbidden: int, words: str, remedy: str) -> Path:
+def _own(folder: Path, forbidden: int, words: str, remedy: str, other: str = OWN) -> Path:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = os.lstat(folder)
     except OSError as error:
-        raise Storage(f"{folder}: {error.strerror}", OWN) from error
+        raise Storage(f"{folder}: {error.strerror}", other) from error
     if stat.S_ISLNK(found.st_mode):
-        raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", OWN, rule="journal.folder")
+        raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", other, rule="journal.folder")
     if found.st_uid != os.getuid():
-        raise Storage(f"{folder} belongs to another user (user {found.st_uid})", OWN, rule="journal.folder")
+        raise Storage(f"{folder} belongs to another user (user {found.st_uid})", other, rule="journal.folder")
     if found.st_mode & forbidden:
-        raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}", rule="journal.folder")
+        raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {other}", rule="journal.folder")
     return folder
 
 
