@@ -9,6 +9,7 @@ from vsphere_ai.app.launch_node.processes import MARK
 from vsphere_ai.connect.guest_ssh import GuestSettings
 from vsphere_ai.errors import Denied
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import host_address
 from vsphere_ai.training.launch import RUNS, NodeFile
 from vsphere_ai.training.launchers.mpi import CONFIG_FILE, KEY_FILE, KNOWN_HOSTS_FILE
 
@@ -41,8 +42,12 @@ def make_mesh(run: str, nodes: Sequence[Node], settings: GuestSettings, heads: S
         NodeFile(KNOWN_HOSTS_FILE, _known_hosts(nodes, settings)),
         NodeFile(CONFIG_FILE, _config(run, nodes, settings)),
     )
-    addresses = ",".join(node.address for node in heads or nodes[:1])
+    addresses = ",".join(_address(node) for node in heads or nodes[:1])
     return Mesh(files, f'restrict,from="{addresses}",command="{_MARKED % run}" {public} vsphere-ai:{run}')
+
+
+def _address(node: Node) -> str:
+    return host_address(f"address of the VM {node.vm}", node.address)
 
 
 def _known_hosts(nodes: Sequence[Node], settings: GuestSettings) -> str:
@@ -54,14 +59,14 @@ def _known_hosts(nodes: Sequence[Node], settings: GuestSettings) -> str:
         keys = known.known(node.vm, at.address, at.port)
         if not keys:
             raise Denied(f"the host key of {node.vm} is not known", "run: vsphere-ai trust guest", rule="ssh.host-key")
-        name = node.address if settings.port == 22 else f"[{node.address}]:{settings.port}"
+        name = _address(node) if settings.port == 22 else f"[{_address(node)}]:{settings.port}"
         lines += [f"{name} {kind} {key.get_base64()}\n" for kind, key in keys.items() if not known.is_revoked(key)]
     return "".join(lines)
 
 
 def _config(run: str, nodes: Sequence[Node], settings: GuestSettings) -> str:
     folder = f"{RUNS}/{run}"
-    return f"""Host {" ".join(node.address for node in nodes)}
+    return f"""Host {" ".join(map(_address, nodes))}
     Port {settings.port}
     User {settings.username}
     IdentityFile {folder}/{KEY_FILE}

@@ -16,6 +16,7 @@ from vsphere_ai.gpu import live
 from vsphere_ai.language.document import require, text_of
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import refusal
 from vsphere_ai.security.state_dir import file_name
 from vsphere_ai.training.exports import nccl_topo
 from vsphere_ai.training.exports.finding import Finding
@@ -81,14 +82,24 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
 
 
 def save_topologies(result: TopologyResult, folder: Path) -> tuple[Path, ...]:
-    """Write the file of each VM as ``VM.xml`` into a folder, and return the paths; an existing file is replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    """Write the file of each VM as ``VM.xml`` into a folder, and return the paths; an existing file is replaced.
+
+    `Refused` where the names of two VMs give one file; then nothing is written.
+    """
+    texts: dict[str, tuple[str, str]] = {}
     for nodes, text in result.files:
         for node in nodes:
-            path = folder / f"{file_name(node.vm)}.xml"
-            path.write_text(text, "utf-8")
-            written.append(path)
+            name = file_name(node.vm)
+            if name.casefold() in texts:
+                why = f"the file of {texts[name.casefold()][0]} has the same name, {name}.xml"
+                raise refusal("file of the VM", node.vm, str(folder), why, "files are named by letters, digits and '-'")
+            texts[name.casefold()] = node.vm, text
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for vm, text in texts.values():
+        path = folder / f"{file_name(vm)}.xml"
+        path.write_text(text, "utf-8")
+        written.append(path)
     return tuple(sorted(written))
 
 

@@ -98,8 +98,9 @@ def _offered(offer: Offer, _context: click.Context, begun: str) -> list[Completi
 
 
 def _beginning(found: Iterable[str], begun: str) -> list[CompletionItem]:
-    # a shell would split a name with a space or a sign of its own, and run what it holds
-    plain = (name for name in found if name.startswith(begun) and not set(name) & set(" \t\n\"'\\$`;&|<>(){}[]*?!~#,"))
+    from vsphere_ai.model.written_names import is_one_word
+
+    plain = (name for name in found if name.startswith(begun) and is_one_word(name))
     return [CompletionItem(name) for name, _ in zip(plain, range(MOST), strict=False)]
 
 

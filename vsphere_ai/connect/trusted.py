@@ -12,6 +12,7 @@ from pathlib import Path
 import paramiko
 
 from vsphere_ai.errors import Denied
+from vsphere_ai.model.written_names import known_hosts_name
 from vsphere_ai.security.state_dir import write_private
 
 
@@ -23,8 +24,10 @@ def name_of(address: str, port: int) -> str:
 def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
     """Add a host's key to a known_hosts file; it takes the place of its older key of the same type, if any.
 
-    Every other line stays as it is. The file is replaced at once and is its owner's only.
+    Every other line stays as it is. The file is replaced at once and is its owner's only. `Refused`: a name that would
+    mean other hosts.
     """
+    known_hosts_name("name of the host", name)
     with _alone(path):
         text = _text(path)
         lines = [line for old in text.splitlines() if (line := _without(old, name, key.get_name())) is not None]

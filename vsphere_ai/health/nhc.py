@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import line_comment, nhc_name
 
 CHECKS = frozenset(
     (
@@ -92,13 +93,13 @@ def written(nodes: Sequence[Node], sizes: Mapping[str, Size], name: str) -> str:
     """Return a configuration for nodes: CPUs and memory (`sizes` by VM), GPUs, interfaces, RDMA devices, services.
 
     Checks of what the guest of a vGPU does not see (ECC, clocks, NVLink) are not written: the ESXi host is asked for
-    those. ValueError: no node.
+    those. ValueError: no node; `Refused`: a name that a node would run as a command.
     """
     if not nodes:
         raise ValueError("no node is given")
     everyone = _mask(nodes)
     lines = [
-        f"# Node health check of {name}: {len(nodes)} nodes. Written by vsphere-ai.",
+        line_comment(f"Node health check of {name}: {len(nodes)} nodes. Written by vsphere-ai."),
         "# vGPU guests: ECC, clocks and NVLink are checked on the ESXi host, not here.",
         f"{everyone} || check_fs_mount_rw -f /",
         f"{everyone} || check_fs_free / 5%",
@@ -127,16 +128,17 @@ def _gpu_checks(node: Node) -> tuple[str, ...]:
 
 def _nic_checks(node: Node) -> tuple[str, ...]:
     names = [node.interface, *(r.interface for r in node.rails)]
-    found = [f"check_hw_eth {shlex.quote(name)}" for name in dict.fromkeys(names) if name]
+    of = f"interface of the VM {node.vm}"
+    found = [f"check_hw_eth {nhc_name(of, name)}" for name in dict.fromkeys(names) if name]
     for rail in node.rails:
         if rail.rdma_device:
-            device = re.escape(rail.rdma_device)
+            device = re.escape(nhc_name(f"RDMA device of the VM {node.vm}", rail.rdma_device))
             found.append(f"check_cmd_output -t 10 -r 0 -m '/link {device}\\/{rail.port} state ACTIVE/' rdma link")
     return tuple(found)
 
 
 def _mask(nodes: Sequence[Node]) -> str:
-    return "{" + ",".join(node.vm for node in nodes) + "}"
+    return "{" + ",".join(nhc_name("name of the VM", node.vm) for node in nodes) + "}"
 
 
 def read(text: str) -> tuple[tuple[NhcLine, ...], tuple[NhcFault, ...]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import safe
+from vsphere_ai.model.written_names import pattern_address
 
 GPU_PORT, NODE_PORT = 9400, 9100
 FOR_EVER = "DCGM_FI_DEV_XID_ERRORS"
@@ -121,7 +123,10 @@ class RuleFault:
 
 
 def rule_file(nodes: Sequence[Node], name: str) -> dict[str, object]:
-    """Return the groups of alert rules for nodes, as the values of a file of rules. ValueError: no node."""
+    """Return the groups of alert rules for nodes, as the values of a file of rules.
+
+    ValueError: no node; `Refused`: a VM whose address is not known, or is none.
+    """
     if not nodes:
         raise ValueError("no node is given")
     whole = [n for n in nodes if any(not g.profile for g in n.gpus)]
@@ -131,12 +136,12 @@ def rule_file(nodes: Sequence[Node], name: str) -> dict[str, object]:
         own = whole if alert.whole else vgpu if "VGPU" in alert.expression else nodes
         if own:
             rules.append(_rule(alert, own))
-    return {"groups": [{"name": f"vsphere-ai {name}", "rules": rules}]}
+    return {"groups": [{"name": f"vsphere-ai {safe(name)}", "rules": rules}]}
 
 
 def _rule(alert: Alert, nodes: Sequence[Node]) -> dict[str, object]:
     # dots of addresses, and the backslash itself within a string of PromQL, are escaped
-    addresses = "|".join(re.escape(_host(n.address)) for n in nodes).replace("\\", "\\\\")
+    addresses = "|".join(pattern_address(f"address of the VM {n.vm}", n.address) for n in nodes).replace("\\", "\\\\")
     label = f'instance=~"(?:{addresses}):{alert.port}"'
     return {
         "alert": alert.name,
@@ -145,10 +150,6 @@ def _rule(alert: Alert, nodes: Sequence[Node]) -> dict[str, object]:
         "labels": {"severity": alert.severity},
         "annotations": {"summary": f"{{{{ $labels.instance }}}}: {alert.summary}"},
     }
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def faults(document: object) -> tuple[RuleFault, ...]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vsphere_ai.model.assessment import PILLARS, WORST, Assessed, PillarVerdict
 from vsphere_ai.model.text import safe
-from vsphere_ai.report.layout import cell
+from vsphere_ai.model.written_names import markdown_line, markdown_text
 
 MOST_NAMES = 6
 SHOWN: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn")
@@ -113,7 +113,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
     """Return an assessment as Markdown: a table of the pillars, and one of the rules for each pillar."""
-    lines = ["# Assessment", "", cell(what), "", "| pillar | rules |", "|---|---|"]
+    lines = ["# Assessment", "", markdown_line(what), "", "| pillar | rules |", "|---|---|"]
     by_pillar = {p: list(own) for p, own in groupby(found, key=lambda a: a.pillar)}
     lines += [f"| {TITLES[p]} | {counts_text(own)} |" for p, own in by_pillar.items()]
     for pillar, own in by_pillar.items():
@@ -126,7 +126,8 @@ def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
         ]
         for line in sorted(lines_of(own), key=lambda e: WORST.index(e.verdict)):
             seen = "; ".join(f"{path} = {value}" for path, value in line.first.evidence)
-            cells = (line.verdict, f"`{line.rule}`", cell(line.text), cell(seen), cell(line.first.remedy))
+            said = map(markdown_text, (line.text, seen, line.first.remedy))
+            cells = (line.verdict, f"`{line.rule}`", *said)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

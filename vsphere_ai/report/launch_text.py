@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
@@ -10,6 +9,7 @@ from pydantic import JsonValue
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.text import counted, plain, safe
+from vsphere_ai.model.written_names import shell_word
 from vsphere_ai.training.launch import Launch, NodeLaunch, Process
 from vsphere_ai.training.progress import Progress, Suspect
 from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
@@ -79,13 +79,9 @@ def _process_lines(process: Process, *, several: bool) -> Iterator[str]:
     ranks = ",".join(str(r.rank) for r in process.ranks)
     order = f", started in round {process.order + 1}" if several else ""
     yield f"  {process.name}{f' (ranks {ranks})' if len(process.ranks) > 1 else ''}{order}"
-    variables = [f"{name}={_quoted(value)}" for name, value in process.env.items()]
+    variables = [f"{name}={shell_word(value)}" for name, value in process.env.items()]
     yield from (f"    {line}" for line in variables)
-    yield f"    {safe(shlex.join(process.argv))}"
-
-
-def _quoted(text: str) -> str:
-    return safe(shlex.quote(text))
+    yield f"    {' '.join(map(shell_word, process.argv))}"
 
 
 def _node_document(number: int, each: NodeLaunch) -> dict[str, JsonValue]:

@@ -27,8 +27,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in [tuple(h.upper() for h in heads), *lines]
     )
-
-
-def cell(text: str) -> str:
-    """Return a text as it is written in a cell of a Markdown table."""
-    return safe(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

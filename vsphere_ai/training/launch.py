@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from vsphere_ai.errors import Refused
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import host_address
 from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
 from vsphere_ai.training.machine import Machine
@@ -106,6 +107,12 @@ class Plan:
     """Where the topology files of nodes will be; empty: in the run directory."""
     machines: Mapping[str, Machine] = field(default_factory=dict)
     """What guests show of their processors, memory and GPUs, by VM; without those that were not asked."""
+
+    def __post_init__(self) -> None:
+        """Refuse an address, which a guest may have reported, that a launcher would read as anything else."""
+        for node in self.nodes:
+            if node.address:
+                host_address(f"address of the VM {node.vm}", node.address)
 
     @property
     def run_dir(self) -> str:

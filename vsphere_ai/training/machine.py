@@ -9,6 +9,8 @@ CPUS = ("env", "LC_ALL=C", "lscpu")
 MEMORY = ("cat", "/proc/meminfo")
 GPUS = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 """Commands of the guest whose output `machine_of` reads."""
+MOST = 1 << 40
+"""Number above which nothing of a machine is: kB of a PiB."""
 _FIELD = re.compile(r"^[ \t]*([\w() -]+?):[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 
@@ -44,5 +46,7 @@ def machine_of(cpus: str, memory: str, gpus: str = "") -> Machine:
         kilobytes = int(total.removesuffix(" kB"))
     except (KeyError, ValueError):
         raise ValueError("lscpu and /proc/meminfo do not say sockets, cores, threads and MemTotal") from None
+    if min(sockets, cores, threads, kilobytes) < 1 or max(sockets, cores, threads, kilobytes) > MOST:
+        raise ValueError(f"lscpu and /proc/meminfo say numbers that no machine has: above {MOST}, or below 1")
     names = tuple(line.strip() for line in gpus.splitlines() if line.strip())
     return Machine(sockets, cores, threads, kilobytes // 1024, names)

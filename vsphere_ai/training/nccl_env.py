@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.model.nodes import Node, Rail
+from vsphere_ai.model.written_names import nccl_name
 from vsphere_ai.training.job import Nccl
 
 
@@ -42,7 +43,7 @@ def _settings(node: Node, options: Nccl, nodes: Sequence[Node]) -> Iterator[Sett
         yield Setting("NCCL_IB_DISABLE", "1", "the job says it: traffic over TCP")
     elif rails:
         rdma = tuple(r for r in rails if r.rdma_device)
-        yield _devices(rails, rdma)
+        yield _devices(node, rails, rdma)
         yield from _gid(rdma, options)
         if options.traffic_class is not None:
             reason = "the job says it: the class by which the switches keep RDMA traffic without loss"
@@ -60,25 +61,27 @@ def _settings(node: Node, options: Nccl, nodes: Sequence[Node]) -> Iterator[Sett
         yield Setting("NCCL_DEBUG", options.debug, "the job says it")
 
 
-def _devices(rails: Sequence[Rail], rdma: Sequence[Rail]) -> Setting:
+def _devices(node: Node, rails: Sequence[Rail], rdma: Sequence[Rail]) -> Setting:
     missing = [r.interface for r in rails if not r.rdma_device]
     if missing:
         # a list without one of the rails would leave that one unused, and nothing would say so
         reason = f"the RDMA device of {', '.join(missing)} is not known: NCCL takes every one that it finds"
         return Setting("NCCL_IB_HCA", None, reason, of_guest=True)
-    devices = ",".join(f"{r.rdma_device}:{r.port}" for r in rdma)
+    devices = ",".join(f"{nccl_name(f'RDMA device of the VM {node.vm}', r.rdma_device)}:{r.port}" for r in rdma)
     shown = ", ".join(f"rail {r.number}" if r.number is not None else r.interface for r in rdma)
     return Setting("NCCL_IB_HCA", f"={devices}", f"exactly the NICs for training traffic, in their order: {shown}")
 
 
 def _sockets(node: Node, rails: Sequence[Rail], options: Nccl) -> Iterator[Setting]:
     control, name = node.interface, "NCCL_SOCKET_IFNAME"
-    if options.transport == "tcp" and rails:
-        yield Setting(name, f"={','.join(r.interface for r in rails)}", "traffic over TCP, on the NICs for training")
+    of = f"interface of the VM {node.vm}"
+    if options.transport == "tcp" and all(r.interface for r in rails) and rails:
+        listed = ",".join(nccl_name(of, r.interface) for r in rails)
+        yield Setting(name, f"={listed}", "traffic over TCP, on the NICs for training")
         name = "NCCL_OOB_NET_IFNAME"
     if control:
         reason = "the network on which the nodes find each other; = is for this name only"
-        yield Setting(name, f"={control}", reason)
+        yield Setting(name, f"={nccl_name(of, control)}", reason)
     else:
         yield Setting(name, None, "the name of the control interface in the guest is not known")
 

@@ -6,10 +6,10 @@ left to NCCL, which reads those of the guest's devices; vCenter does not show th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import xml_attribute, xml_comment
 from vsphere_ai.training.topology import Branch, Device, topology
 
 SWITCH = 0x0604
@@ -35,7 +35,7 @@ def file_for(nodes: Sequence[Node], text: str) -> str:
     shown = ", ".join(f"{node.vm} on {node.host}" for node in nodes[:SHOWN])
     more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
     return (
-        f"<!-- {_comment(shown)}{more}\n"
+        f"<!-- {xml_comment(shown)}{more}\n"
         "     GPUs and NICs where the PCI and NUMA tree of the host has them, under the addresses of the guest.\n"
         f"     Addresses from {STAND_IN:04x} on stand for PCIe switches of the host. -->\n{text}"
     )
@@ -53,16 +53,13 @@ def _lines(branch: Branch, indent: str) -> Iterator[str]:
         yield from _lines(below, f"{indent}  ")
         yield f"{indent}</pci>"
     for device in branch.devices:
-        yield f"{indent}<!-- {_comment(_words(device))} -->"
-        yield f'{indent}<pci busid="{device.guest_pci}" class="0x{device.site.class_id:04x}00"/>'
+        yield f"{indent}<!-- {xml_comment(_words(device))} -->"
+        bus = xml_attribute(f"PCI address of {device.name} in the guest", device.guest_pci)
+        yield f'{indent}<pci busid="{bus}" class="0x{device.site.class_id:04x}00"/>'
 
 
 def _words(device: Device) -> str:
     return f"{device.name}: {device.site.address} on the host"
-
-
-def _comment(text: str) -> str:
-    return re.sub(r"-(?=-)|[<>\x00-\x1f]", "_", text).rstrip("-")
 
 
 def _mask(cpus: int) -> str:

@@ -6,11 +6,13 @@ The devices have the PCI addresses of the guest, and stand where the host has th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from vsphere_ai.model.nodes import Node, Rail
+from vsphere_ai.model.text import cut
 from vsphere_ai.model.topology import PciSite
 
 Distance = Literal["PIX", "PXB", "PHB", "SYS"]
@@ -21,6 +23,7 @@ WORDS: dict[Distance, str] = {
     "PHB": "on the same NUMA node",
     "SYS": "on another NUMA node",
 }
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,8 @@ def _gaps(node: Node) -> Iterator[str]:
             yield f"{node.host} does not say on which NUMA node {what} is ({site.address})"
         if not guest:
             yield f"the PCI address of {what} in the guest is not known"
+        elif not _PCI.fullmatch(guest):
+            yield f"the guest shows '{cut(guest, 40)}' as the PCI address of {what}, which is none"
     addresses = [each.guest_pci for each in devices_of(node) if each.guest_pci]
     for twice in sorted({a for a in addresses if addresses.count(a) > 1}):
         names = " and ".join(d.name for d in devices_of(node) if d.guest_pci == twice)

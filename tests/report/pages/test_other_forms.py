@@ -33,7 +33,7 @@ def test_markdown_has_every_row_and_no_markup_from_outside():
     text = markdown(report())
     assert "| s1 | y |" in text
     row = next(line for line in text.splitlines() if "img" in line)
-    assert row == r"| a\\|b &lt;img> \[x\](http://e) \`c\` \@all�� | b |".replace(r"\\|", "\\|")
+    assert row == r"| a\\|b &lt;img> \[x\](http\://e) \`c\` \@all�� | b |".replace(r"\\|", "\\|")
 
 
 def test_markdown_that_is_too_long_is_a_summary_that_says_so():

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 
 from vsphere_ai.model.text import safe
-from vsphere_ai.report.layout import cell
+from vsphere_ai.model.written_names import markdown_line, markdown_text
 from vsphere_ai.report.pages.values import Report, Section
 
 MOST = 65_535
 """Characters that GitHub takes in a comment or a step summary."""
-_MARKS = re.compile(r"([\[\]*_`!~#@])")
 MARKS = {"pass": "✅", "warn": "⚠️", "unknown": "❔", "fail": "❌"}
 
 
 def markdown(report: Report) -> str:
     """Return a report as Markdown of at most `MOST` characters; a longer one says how many rows it leaves out."""
-    lines = [f"# {_cell(report.title)}", "", f"{MARKS[report.status]} **{_cell(report.verdict)}**", ""]
-    lines += [f"- {_cell(name)}: {_cell(value)}" for name, value in report.facts]
+    lines = [f"# {markdown_text(report.title)}", "", f"{MARKS[report.status]} **{markdown_text(report.verdict)}**", ""]
+    lines += [f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in report.facts]
     whole = "\n".join([*lines, *(line for s in report.sections for line in _section(s, len(s.rows)))])
     if len(whole) <= MOST:
         return whole
@@ -34,14 +33,14 @@ def markdown(report: Report) -> str:
 
 
 def _section(section: Section, most: int) -> list[str]:
-    lines = ["", f"## {_cell(section.title)}", ""]
-    lines += [_cell(section.note), ""] if section.note else []
+    lines = ["", f"## {markdown_text(section.title)}", ""]
+    lines += [markdown_line(section.note), ""] if section.note else []
     if section.code:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", section.code)), default=0))
         lines += [fence, *map(safe, section.code.splitlines()), fence]
     if most:
-        lines += [f"| {' | '.join(map(_cell, section.heads))} |", f"|{'---|' * len(section.heads)}"]
-    lines += [f"| {' | '.join(map(_cell, row))} |" for row in section.rows[:most]]
+        lines += [f"| {' | '.join(map(markdown_text, section.heads))} |", f"|{'---|' * len(section.heads)}"]
+    lines += [f"| {' | '.join(map(markdown_text, row))} |" for row in section.rows[:most]]
     left = len(section.rows) - most
     return [*lines, "", f"{left} more of {len(section.rows)} rows are left out."] if left else lines
 
@@ -56,8 +55,3 @@ def _fitting(section: Section, room: int) -> list[str]:
         else:
             high = middle - 1
     return _section(section, low)
-
-
-def _cell(text: str) -> str:
-    """Return a text that is no markup: no link, no picture, no emphasis, no mention."""
-    return _MARKS.sub(r"\\\1", cell(text)) if text else ""

@@ -8,6 +8,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from vsphere_ai.model.text import safe
+from vsphere_ai.model.written_names import tab_field
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers import accelerate, tensorflow
@@ -45,7 +47,7 @@ class _TfConfig(BaseModel):
 def write_accelerate(plan: Plan) -> str:
     """Return the configuration of each machine as a YAML document."""
     plan.even("Accelerate")
-    return "".join(f"--- # {node.vm}\n{accelerate.config(plan, n)}" for n, node in enumerate(plan.nodes))
+    return "".join(f"--- # {safe(node.vm)}\n{accelerate.config(plan, n)}" for n, node in enumerate(plan.nodes))
 
 
 def check_accelerate(text: str) -> list[Finding]:
@@ -77,7 +79,8 @@ def write_tf_config(plan: Plan) -> str:
     """Return a line per task: its node, its name and TF_CONFIG."""
     tasks = tensorflow.tasks_of(plan)
     cluster = tensorflow.cluster_of(plan, tasks)
-    return "".join(f"{plan.nodes[t.node].vm}\t{t.name}\t{tensorflow.tf_config(cluster, t)}\n" for t in tasks)
+    names = [tab_field("name of the VM", node.vm) for node in plan.nodes]
+    return "".join(f"{names[t.node]}\t{t.name}\t{tensorflow.tf_config(cluster, t)}\n" for t in tasks)
 
 
 def check_tf_config(text: str) -> list[Finding]:

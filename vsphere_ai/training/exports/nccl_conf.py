@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 
+from vsphere_ai.model.written_names import line_comment, nccl_value
 from vsphere_ai.training.exports.finding import Finding, lines_of
 from vsphere_ai.training.launch import Plan
 
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _LINE = re.compile(r"(NCCL_[A-Z0-9_]+)\s*=\s*(\S.*)")
-_HCA = re.compile(r"[\^=]?=?[A-Za-z][\w-]*(:\d+)?(,[A-Za-z][\w-]*(:\d+)?)*")
-_INTERFACES = re.compile(r"[\^=]?=?[A-Za-z][\w.-]{0,14}(,[A-Za-z][\w.-]{0,14})*")
+_HCA = re.compile(rf"[\^=]?=?{_NAME}(:\d+)?(,{_NAME}(:\d+)?)*")
+_INTERFACES = re.compile(rf"[\^=]?=?{_NAME}(,{_NAME})*")
 _NUMBER = re.compile(r"-?\d+")
 _LEVEL = re.compile(r"LOC|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS|[0-5]")
 _FORMS = {
@@ -40,10 +42,11 @@ def write(plan: Plan) -> str:
         lines = []
         for setting in plan.nccl(number):
             name = f"{setting.name}, not set" if setting.value is None else setting.name
-            lines.append(f"# {name}: {setting.reason}")
-            lines += [f"{setting.name}={setting.value}"] if setting.value is not None else []
+            lines.append(line_comment(f"{name}: {setting.reason}"))
+            if setting.value is not None:
+                lines.append(f"{setting.name}={nccl_value(f'value of {setting.name} for {node.vm}', setting.value)}")
         parts.setdefault("".join(f"{line}\n" for line in lines), []).append(node.vm)
-    return "\n".join(f"{NODES}{', '.join(names)}\n{text}" for text, names in parts.items())
+    return "\n".join(f"{line_comment(', '.join(names), NODES)}\n{text}" for text, names in parts.items())
 
 
 def check(text: str) -> list[Finding]:

@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.written_names import host_address, slurm_name, slurm_switch_names
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.machine import Machine
 
 FILE = "### "
+SPINE = "spine"
+"""The switch above the leaves, of which nothing else is known."""
 _PAIR = re.compile(r"([A-Za-z]+)=(\S+)")
-_LIST = re.compile(r"[A-Za-z][\w.-]*?(\[\d+(-\d+)?(,\d+(-\d+)?)*\])?")
+_LIST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*?(\[\d+(-\d+)?(,\d+(-\d+)?)*\])?")
 _KEYS = {
     "slurm.conf": {
         *("GresTypes", "SelectType", "SelectTypeParameters", "TaskPlugin", "ProctrackType", "TopologyPlugin"),
@@ -66,14 +69,15 @@ def _slurm(plan: Plan) -> Iterator[str]:
     yield "HealthCheckProgram=/usr/sbin/nhc"
     yield "HealthCheckInterval=300"
     yield "HealthCheckNodeState=ANY"
-    unknown = [node.vm for node in plan.nodes if node.vm not in plan.machines]
+    unknown = [_name(node) for node in plan.nodes if node.vm not in plan.machines]
     if unknown:
         yield f"# CPUs= and RealMemory= of {host_list(unknown)}: as 'slurmd -C' prints them there"
     for node in plan.nodes:
         kind, count = _gpus(plan, node)
         gres = f" Gres=gpu:{kind}{':' if kind else ''}{count}" if count else ""
-        yield f"NodeName={node.vm} NodeAddr={node.address}{_machine(plan.machines.get(node.vm))}{gres} State=UNKNOWN"
-    names, name = host_list([node.vm for node in plan.nodes]), re.sub(r"[^A-Za-z0-9_]", "_", plan.job.training_job)
+        at = host_address(f"address of the VM {node.vm}", node.address)
+        yield f"NodeName={_name(node)} NodeAddr={at}{_machine(plan.machines.get(node.vm))}{gres} State=UNKNOWN"
+    names, name = host_list([_name(node) for node in plan.nodes]), re.sub(r"[^A-Za-z0-9_]", "_", plan.job.training_job)
     yield f"PartitionName={name} Nodes={names} Default=YES MaxTime=INFINITE"
 
 
@@ -83,7 +87,11 @@ def _gres(plan: Plan) -> Iterator[str]:
         kind, count = _gpus(plan, node)
         if count:
             files = f"[0-{count - 1}]" if count > 1 else "0"
-            yield f"NodeName={node.vm} Name=gpu{f' Type={kind}' if kind else ''} File=/dev/nvidia{files}"
+            yield f"NodeName={_name(node)} Name=gpu{f' Type={kind}' if kind else ''} File=/dev/nvidia{files}"
+
+
+def _name(node: Node) -> str:
+    return slurm_name("name of the VM", node.vm)
 
 
 def _gpus(plan: Plan, node: Node) -> tuple[str, int]:
@@ -109,12 +117,12 @@ def _topology(plan: Plan) -> Iterator[str]:
     leaves = _leaves(plan)
     if not all(leaves):
         return
-    names = {leaf: re.sub(r"[^A-Za-z0-9_-]", "_", leaf) for leaf in dict.fromkeys(leaves)}
+    names = slurm_switch_names(dict.fromkeys(leaves), (SPINE,))
     for leaf, name in names.items():
-        below = host_list([n.vm for n, own in zip(plan.nodes, leaves, strict=True) if own == leaf])
+        below = host_list([_name(n) for n, own in zip(plan.nodes, leaves, strict=True) if own == leaf])
         yield f"SwitchName={name} Nodes={below}"
     if len(names) > 1:
-        yield f"SwitchName=spine Switches={','.join(names.values())}"
+        yield f"SwitchName={SPINE} Switches={','.join(names.values())}"
 
 
 def _enroot() -> Iterator[str]:
@@ -130,7 +138,7 @@ def host_list(names: list[str]) -> str:
     if len(names) > 1 and len(numbered) == len(names):
         prefixes = {(p[1], len(p[2])) for p in numbered}
         numbers = [int(p[2]) for p in numbered]
-        if len(prefixes) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        if len(prefixes) == 1 and numbered[0][1] and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
             return f"{numbered[0][1]}[{numbered[0][2]}-{numbered[-1][2]}]"
     return ",".join(names)
 

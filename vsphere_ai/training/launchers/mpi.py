@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from vsphere_ai.model.written_names import host_address
 from vsphere_ai.training.launch import VARIABLES_FILE, Launch, NodeFile, NodeLaunch, Plan, Process, refuse
 from vsphere_ai.training.on_node import rank_file
 
@@ -62,7 +63,7 @@ def shared_variables(plan: Plan) -> dict[str, str]:
 def host_file(plan: Plan) -> str:
     """Return Open MPI's host file: a line per node, ``ADDRESS slots=N``, in the order of the ranks."""
     pairs = zip(plan.nodes, plan.processes, strict=True)
-    return "".join(f"{node.address} slots={slots}\n" for node, slots in pairs)
+    return "".join(f"{host_address(f'address of the VM {n.vm}', n.address)} slots={slots}\n" for n, slots in pairs)
 
 
 def control_network(plan: Plan) -> tuple[str, ...]:
