@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.api_errors import exported
+
 if TYPE_CHECKING:
     from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, verify_certificate
     from vsphere_ai.app.accept_values import AcceptRequest
@@ -250,4 +252,5 @@ __all__ += ["Shard", "ShardOutcome", "open_or_resume"]
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), "open_session" if name == "open" else name)
+    module = import_module(f"{__name__}.{_HOMES[name]}")
+    return exported(getattr(module, "open_session" if name == "open" else name))

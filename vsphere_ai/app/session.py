@@ -27,6 +27,7 @@ from vsphere_ai.reading.host_calls import is_call, is_worth
 from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
+from vsphere_ai.security.exceptions import without_secrets
 from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import LaidOut, addressed_again, lay_out
 from vsphere_ai.sets.leases import Book
@@ -143,6 +144,8 @@ class Session:
         if isinstance(error, InputError) and "vcenter" in self.__dict__:
             port = "" if self.settings.port == 443 else f":{self.settings.port}"
             error.compared_with = f"vCenter {self.settings.name} ({self.settings.address}{port})"
+        if isinstance(error, Exception):
+            without_secrets(error)
         self.close()
         self.emit(Status(""))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from vsphere_ai.connect import tls, versions
-from vsphere_ai.connect.faults import error_of, type_of
+from vsphere_ai.connect.faults import error_of, text_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
 from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
@@ -21,6 +21,7 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import ManagedObject, ServiceContent, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 from vsphere_ai.model.facts import numbers
+from vsphere_ai.security.exceptions import Cause, stand_in
 
 T = TypeVar("T")
 PROMPT = 2.0
@@ -142,10 +143,12 @@ class Session:
             try:
                 return self._answered(read)
             except Lost as lost:
-                if not (patient and trial.again(lost)):
-                    raise lost.refusal(self.endpoint) from lost.error
+                if patient and trial.again(lost):
+                    continue
+                refused, cause = lost.refusal(self.endpoint), stand_in(lost.error)
             except vmodl.MethodFault as fault:
-                raise error_of(fields_of(fault), str(self.endpoint)) from fault
+                refused, cause = error_of(fields_of(fault), str(self.endpoint)), _cause(fault)
+            raise refused from cause  # not while the fault is handled: it holds what was sent
 
     def changing(self, change: Callable[[], T], doing: str) -> T:
         """Run one call that changes something: sent again only when it certainly was not sent, or was not carried out.
@@ -158,14 +161,18 @@ class Session:
             try:
                 return self._answered(change)
             except Lost as lost:
-                if lost.sent:
-                    raise OutcomeUnknown(
-                        f"{doing}: sent, but the answer was lost ({lost})", "Plan again to see whether it took effect."
-                    ) from lost.error
-                if not trial.again(lost):
-                    raise lost.refusal(self.endpoint) from lost.error
+                if not lost.sent and trial.again(lost):
+                    continue
+                refused, cause = self._lost_change(lost, doing), stand_in(lost.error)
             except vmodl.MethodFault as fault:
-                raise error_of(fields_of(fault), doing) from fault
+                refused, cause = error_of(fields_of(fault), doing), _cause(fault)
+            raise refused from cause  # not while the fault is handled: it holds what was sent
+
+    def _lost_change(self, lost: Lost, doing: str) -> VsphereAiError:
+        if not lost.sent:
+            return lost.refusal(self.endpoint)
+        text = f"{doing}: sent, but the answer was lost ({lost})"
+        return OutcomeUnknown(text, "Plan again to see whether it took effect.")
 
     def _answered(self, work: Callable[[], T]) -> T:
         try:
@@ -220,18 +227,20 @@ class Session:
         except VsphereAiError as error:
             self._refused = error
             raise
+        refused: Denied | None = None
         try:
             session = self.invoke(manager, "Login", self.endpoint.username, self.endpoint.password)
         except vim.fault.InvalidLogin:
-            self._refused = Denied(
+            self._refused = refused = Denied(
                 f"{self.endpoint} does not accept the user name or the password of {self.endpoint.username}",
                 "Correct them in the inventory. It is not tried again, so that the account is not locked.",
                 rule="login.refused",
             )
-            raise self._refused from None
         except vmodl.MethodFault as fault:
             text = f"{self.endpoint} refuses the login of {self.endpoint.username}: {type_of(fields_of(fault))}"
-            raise Denied(text, "log in with the vSphere Client to see why") from fault
+            refused = Denied(text, "log in with the vSphere Client to see why")
+        if refused is not None:
+            raise refused  # not while the fault is handled: it holds what was sent
         try:
             self._watch_logins(str(session.key))
         except VsphereAiError as error:
@@ -242,3 +251,7 @@ class Session:
         self.key = str(session.key)
         self._generation += 1
         self.views.clear()
+
+
+def _cause(fault: vmodl.MethodFault) -> Cause:
+    return stand_in(fault, text_of(fields_of(fault)))

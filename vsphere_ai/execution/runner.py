@@ -22,6 +22,7 @@ from vsphere_ai.model.text import safe
 from vsphere_ai.planning.outcome import Event, Outcome, Run, State
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
+from vsphere_ai.security.exceptions import without_secrets
 from vsphere_ai.security.redaction import untrusted
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
@@ -206,6 +207,7 @@ class Runner:
         # what was refused is not pending: kept, it would make ours what someone else does there later
         refused = bool(opens) and self._executor.was_refused(planned.step, error)
         void = [p for p in opens if refused and not self._state.is_pending(p)]
+        without_secrets(error)
         with suppress(Storage):  # a journal that fails is what stopped us, then
             self._record.end(planned.id, state, error.message, closes=void)
         return Outcome(planned, state, time.monotonic() - started, error)
