@@ -30,11 +30,13 @@ def models(model: type) -> list[type]:
 
 def value(hint: type, where: tuple[str, str]) -> str:
     if where in CHOICES:
-        return ", ".join(f"`{choice}`" for choice in CHOICES[where])
+        return ", ".join(f"`{choice}`" for choice in CHOICES[where] if choice)
     if typing.get_origin(hint) is tuple:
         return f"list of {value(typing.get_args(hint)[0], where)}"
     if dataclasses.is_dataclass(hint):
-        return f"[{hint.__name__}](#{hint.__name__.lower()})"
+        short = getattr(hint, "SHORT", "")
+        alone = f", or its `{short}` alone" if short else ""
+        return f"[{hint.__name__}](#{hint.__name__.lower()}){alone}"
     return WORDS[hint]
 
 

@@ -222,7 +222,7 @@ def test_scenario_edges(make_lab, new_client):
     )
     assert [p.isGranted for p in granted[0].privAvailability] == [False, True]
     assert soap.find(vim.HostSystem, "esx2").config.lockdownMode == "lockdownNormal"
-    with pytest.raises(vim.fault.InsufficientMemoryResourcesFault):
+    with pytest.raises(vim.fault.InsufficientHostMemoryCapacityFault):
         soap.wait(soap.vm("a").PowerOnVM_Task())
     soap.wait(host.RebootHost_Task(True))
     soap.until(lambda: host.runtime.connectionState == "notResponding")

@@ -169,5 +169,5 @@ def test_sockets_and_cpus(soap, lab):
     with pytest.raises(Exception, match="numCoresPerSocket"):
         soap.wait(vm.ReconfigVM_Task(vim.vm.ConfigSpec(numCPUs=10, numCoresPerSocket=4)))
     soap.wait(vm.ReconfigVM_Task(vim.vm.ConfigSpec(numCPUs=256, numCoresPerSocket=16)))
-    with pytest.raises(vim.fault.GenericVmConfigFault):
+    with pytest.raises(vim.fault.NotEnoughLogicalCpus):
         power_on(soap, "train-04")

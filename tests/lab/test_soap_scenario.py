@@ -110,7 +110,7 @@ def test_pools_rules_and_datastores_are_described():
         ("cluster: pod", "cluster: pool", "s.yml:6", "'pool', which is not described"),
         ("datastore: big", "datastore: small", "s.yml:9", "datastore 'small', which is not described"),
         ("pool: research/llm", "pool: llm", "s.yml:9", "pool 'llm', which its cluster does not have"),
-        ("[research/llm]", "[/]", "s.yml:4", "pools must be a path of names"),
+        ("[research/llm]", "[/]", "s.yml:4", "path must be a path of names"),
         ("kind: host-affinity", "kind: affinity", "s.yml:5", "of kind affinity has hosts"),
         (", hosts: [esx1]}", "}", "s.yml:5", "of kind host-affinity has no hosts"),
         ("hosts: [esx1]}", "hosts: [esx3]}", "s.yml:5", "names host 'esx3', which is not of the cluster"),

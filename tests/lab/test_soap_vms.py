@@ -146,7 +146,7 @@ def test_other_questions_about_compatibility(soap):
     vm, checker = soap.vm("train-04"), soap.content.vmCompatibilityChecker
     assert not soap.wait(checker.CheckCompatibility_Task(vm, soap.host("esx01")))[0].error
     odd = soap.wait(checker.CheckCompatibility_Task(vm, soap.host("esx-odd")))[0]
-    assert isinstance(odd.error[0], vim.fault.NoCompatibleHost)
+    assert isinstance(odd.error[0], vim.fault.VirtualHardwareVersionNotSupported)
     with pytest.raises(vmodl.fault.InvalidArgument):
         checker.CheckVmConfig_Task(vim.vm.ConfigSpec())
     browser = vm.environmentBrowser

@@ -13,8 +13,10 @@ from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab.hardware.boards import board_keys
+from vsphere_ai.lab.hardware.mainboard import GENERATIONS
 from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
+from vsphere_ai.lab.scenario.relations import resource_relations
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
 from vsphere_ai.language.yaml import Node
 
@@ -25,18 +27,26 @@ MOST_VALUES = 100_000
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
+    ("Cluster", "evc"): ("", *GENERATIONS),
+    ("Cluster", "swap"): ("vmDirectory", "hostLocal"),
     ("Datastore", "type"): ("vsan", "VMFS", "NFS", "NFS41"),
     ("Gpu", "graphics_type"): ("shared", "sharedDirect"),
     ("Gpu", "vgpu_mode"): ("sameSize", "mixedSize"),
+    ("Ha", "admission_control"): ("off", "percentage", "slots", "hosts"),
+    ("Host", "cpu"): tuple(GENERATIONS),
     ("Host", "graphics_default"): ("shared", "sharedDirect"),
     ("Host", "assignment_policy"): ("performance", "consolidation"),
     ("Host", "lockdown"): ("disabled", "normal", "strict"),
     ("Host", "driver_line"): ("AIE", "VMware"),
+    ("Image", "firmware"): ("installed", "any"),
     ("Image", "machine_id"): ("clean", "copied"),
     ("Image", "renderer"): ("netplan", "networkd", "network-manager", "sysconfig", "eni"),
     ("Nic", "rdma_state"): ("Active", "Down"),
     ("Rule", "kind"): ("affinity", "anti-affinity", "host-affinity", "host-anti-affinity"),
     ("Ssh", "policy"): ("on", "off", "automatic"),
+    ("Vm", "drs"): ("", "off", "manual", "partiallyAutomated", "fullyAutomated"),
+    ("Vm", "latency"): ("normal", "high"),
+    ("Vm", "swap"): ("inherit", "vmDirectory", "hostLocal"),
     ("Vm", "power"): ("on", "off", "suspended"),
     ("Vm", "connection"): ("connected", "disconnected", "orphaned", "inaccessible", "invalid"),
     ("Vm", "firmware"): ("efi", "bios"),
@@ -92,11 +102,16 @@ class _Reader:
         """Where each part of the scenario is, by its id()."""
 
     def record(self, node: Node, cls: Any) -> Any:
+        hints, fields = _fields(cls)
+        short = getattr(cls, "SHORT", "")
+        values: dict[str, Any] = {}
+        if short and is_scalar(node):
+            made = cls(**{short: self.scalar(node, hints[short], (cls.__name__, short))})
+            self.places[id(made)] = self.file.mark(node)
+            return made
         if not isinstance(node.value, dict):
             self.fault(node, f"expected a mapping with the fields of a {cls.__name__}")
             return None
-        hints, fields = _fields(cls)
-        values: dict[str, Any] = {}
         for key, value in node.value.items():
             if key in fields:
                 values[key] = self.value(value, hints[key], (cls.__name__, key))
@@ -213,6 +228,7 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
     yield from _storage_relations(scenario, places, hosts)
     yield from _tag_relations(scenario, places)
     yield from _rule_relations(scenario, places)
+    yield from resource_relations(scenario, places)
     mounted = {d.name: {name for text in d.hosts for name in expand(text)} for d in scenario.all_datastores}
     for vm in scenario.vms:
         yield from _vm_relations(vm, places[id(vm)], (hosts, groups), seen)
@@ -272,7 +288,7 @@ def _vm_places(scenario: Scenario, vm: Vm, mark: Mark, mounted: Mapping[str, set
             yield Diagnostic(mark, f"VM {vm.name!r} runs on {host!r}, which has not mounted its datastore")
     if vm.pool:
         hosts = {name: h.cluster for h in scenario.hosts for name in expand(h.name)}
-        pools = {c.name: {path.strip("/") for path in c.pools} for c in scenario.clusters}
+        pools = {c.name: {pool.path.strip("/") for pool in c.pools} for c in scenario.clusters}
         for cluster in sorted({hosts.get(name, "") for name in expand(vm.host)}):
             if not any(path == vm.pool.strip("/") for path in pools.get(cluster, ())):
                 yield Diagnostic(mark, f"VM {vm.name!r} is in pool {vm.pool!r}, which its cluster does not have")

@@ -11,6 +11,7 @@ from typing import Literal
 
 from vsphere_ai.lab.hardware import drivers, parts
 from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType, VgpuMode
+from vsphere_ai.lab.hardware.mainboard import Mainboard
 from vsphere_ai.lab.hardware.parts import DeviceGroup, KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
 from vsphere_ai.lab.ledger import Ledger
 
@@ -55,6 +56,7 @@ class Host:
 
     name: str
     ledger: Ledger
+    mainboard: Mainboard = field(default_factory=Mainboard)
     gpus: list[Gpu] = field(default_factory=list)
     pnics: list[Pnic] = field(default_factory=list)
     device_groups: list[DeviceGroup] = field(default_factory=list)

@@ -13,8 +13,19 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
+from vsphere_ai.lab.admission.supply import OVERHEAD
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, customization, datastores, demand, disks, guest_image, reads
+from vsphere_ai.lab.managed import (
+    Call,
+    changes,
+    customization,
+    datastores,
+    demand,
+    disks,
+    guest_image,
+    reads,
+    vm_resources,
+)
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
@@ -23,12 +34,12 @@ from vsphere_ai.lab.managed.new_vms import (
     any_host,
     check_datastores,
     check_host,
+    fits,
     host_in,
     refuse_other_folder,
     register,
     specify,
 )
-from vsphere_ai.lab.managed.placement import can_take
 from vsphere_ai.lab.managed.power import power_on_now
 from vsphere_ai.lab.managed.reconfigure import privileges_of
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
@@ -100,7 +111,7 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
 def _elsewhere(farm: Farm, request: Request) -> Request:
     """Return a request with another host of its pool, and another datastore, where there are such."""
     hosts = [farm.store.get(ref) for ref in farm.store.get(request.pool["owner"])["host"]]
-    host = next((h for h in hosts if h is not request.host and can_take(farm, h, request.source)), request.host)
+    host = next((h for h in hosts if h is not request.host and fits(farm, h, request.source)), request.host)
     spec = copy.copy(request.spec)
     spec.location = copy.copy(spec.location)
     stores = [mo.ref for mo in farm.store.of(vim.Datastore) if host is None or datastores.reaches(host, [mo.ref])]
@@ -120,7 +131,10 @@ def _cloned(farm: Farm, request: Request) -> Any:
     made = _made(farm, request)
     mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
     mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
+    for name in (guest_image.FIRMWARE, OVERHEAD):
+        mo.extra[name] = source.extra.get(name, mo.extra.get(name))
     mo.extra[guest_image.IMAGE] = guest_image.of(source)
+    vm_resources.show(mo)
     mo["config"].tools.pendingCustomization = None
     if _customized(spec):
         customization.wait_for_power_on(farm, mo, spec.customization)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
+from vsphere_ai.lab.admission import pool_tree, supply
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import high_availability, resource_pools
 from vsphere_ai.lab.scenario import Cluster
 from vsphere_ai.lab.store import ManagedObject, fill
+
+LONG = Vmomi.vmodlTypes["long"]
 
 
 def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -> ManagedObject:
@@ -50,80 +55,68 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
     )
     browser.extra["compute"] = mo
-    store.set(mo, resourcePool=_add_pool(farm, mo, mo, "Resources").ref)
-    for path in cluster.pools if cluster else ():
-        _pool_at(farm, mo, path.strip("/"))
+    store.set(mo, resourcePool=resource_pools.add_root(farm, mo).ref)
+    for pool in cluster.pools if cluster else ():
+        resource_pools.describe(farm, mo, pool)
     folder["childEntity"].append(mo.ref)
     return mo
-
-
-def _pool_at(farm: Farm, compute: ManagedObject, path: str) -> ManagedObject:
-    """Return the resource pool at a path below the root pool of a compute resource; made where it is not there."""
-    if not path:
-        return farm.store.get(compute["resourcePool"])
-    key = f"pool:{compute['name']}:{path}"
-    if key not in farm.named:
-        above, _, name = path.rpartition("/")
-        farm.named[key] = _add_pool(farm, compute, _pool_at(farm, compute, above), name)
-    return farm.named[key]
-
-
-def into_pool(farm: Farm, vm: ManagedObject, path: str) -> None:
-    """Move a VM into a resource pool of its compute resource."""
-    old = farm.store.get(vm["resourcePool"])
-    pool = _pool_at(farm, farm.store.get(old["owner"]), path)
-    farm.store.set(old, vm=[ref for ref in old["vm"] if ref != vm.ref])
-    farm.store.set(pool, vm=[*pool["vm"], vm.ref])
-    farm.store.set(vm, resourcePool=pool.ref)
-
-
-def _add_pool(farm: Farm, compute: ManagedObject, parent: ManagedObject, name: str) -> ManagedObject:
-    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(4000), memoryAllocation=_unlimited(163840)))
-    runtime = fill(vim.ResourcePool.RuntimeInfo(overallStatus="green"))
-    pool = farm.store.new(
-        vim.ResourcePool,
-        prefix="resgroup",
-        name=name,
-        owner=compute.ref,
-        parent=parent.ref,
-        vm=[],
-        resourcePool=[],
-        config=config,
-        runtime=runtime,
-        summary=fill(vim.ResourcePool.Summary(name=name, config=config, runtime=runtime)),
-    )
-    if isinstance(parent.ref, vim.ResourcePool):
-        parent["resourcePool"].append(pool.ref)
-    return pool
 
 
 def _cluster_config(cluster: Cluster) -> Any:
     behavior = cluster.drs if cluster.drs != "off" else "fullyAutomated"
     options = [vim.option.OptionValue(key=k, value=v) for k, v in cluster.drs_options.items()]
     drs = vim.cluster.DrsConfigInfo(
-        enabled=cluster.drs != "off", defaultVmBehavior=behavior, vmotionRate=3, option=options
+        enabled=cluster.drs != "off",
+        defaultVmBehavior=behavior,
+        enableVmBehaviorOverrides=True,
+        vmotionRate=3,
+        option=options,
     )
-    das = vim.cluster.DasConfigInfo(enabled=cluster.ha, admissionControlEnabled=False)
-    return fill(vim.cluster.ConfigInfoEx(dasConfig=das, drsConfig=drs, rule=[], group=[]))
+    return fill(
+        vim.cluster.ConfigInfoEx(
+            dasConfig=high_availability.configuration(cluster.ha),
+            drsConfig=drs,
+            rule=[],
+            group=[],
+            vmSwapPlacement=cluster.swap,
+        )
+    )
 
 
-def _unlimited(shares: int) -> Any:
-    return vim.ResourceAllocationInfo(
-        reservation=0, expandableReservation=True, limit=-1, shares=vim.SharesInfo(shares=shares, level="normal")
-    )
+def describe(farm: Farm, mo: ManagedObject, cluster: Cluster) -> None:
+    """Give a cluster what names its hosts and VMs: the policy of its admission control, and overrides of single VMs."""
+    high_availability.describe(farm, mo, cluster.ha)
+    config = mo["configurationEx"]
+    for vm in farm.store.of(vim.VirtualMachine):
+        level = vm.extra["spec"].drs if farm.host_of(vm)["parent"] == mo.ref and "spec" in vm.extra else ""
+        if level:
+            behavior = None if level == "off" else level
+            config.drsVmConfig.append(
+                vim.cluster.DrsVmConfigInfo(key=vm.ref, enabled=level != "off", behavior=behavior)
+            )
 
 
 def summarise(farm: Farm, mo: ManagedObject) -> None:
-    """Bring the totals of a compute resource up to date once its hosts are there."""
+    """Show the totals of a compute resource once its hosts are there, as they are whenever they are read."""
     hosts = [farm.store.get(ref) for ref in mo["host"]]
-    summary = mo["summary"]
-    summary.numHosts = summary.numEffectiveHosts = len(hosts)
-    summary.totalMemory = sum(h["summary"].hardware.memorySize for h in hosts)
-    summary.effectiveMemory = summary.totalMemory >> 20
-    summary.numCpuCores = sum(h["summary"].hardware.numCpuCores for h in hosts)
-    summary.numCpuThreads = 2 * summary.numCpuCores
-    summary.totalCpu = summary.effectiveCpu = 2600 * summary.numCpuCores
-    summary.overallStatus = "green"
     networks = list(dict.fromkeys(ref for h in hosts for ref in h["network"]))
     stores = list(dict.fromkeys(ref for h in hosts for ref in h["datastore"]))
-    farm.store.set(mo, summary=summary, network=networks, datastore=stores)
+    summary = mo["summary"]
+    farm.store.set(mo, summary=lambda _me: _totals(farm, mo, summary), network=networks, datastore=stores)
+
+
+def _totals(farm: Farm, mo: ManagedObject, summary: Any) -> Any:
+    """Bring the totals up to date: effective is what hosts that take VMs have for them."""
+    boards = [farm.host(host).mainboard for host in supply.hosts_of(farm, mo)]
+    summary.numHosts, summary.numEffectiveHosts = len(boards), len(supply.counted(farm, mo))
+    summary.totalMemory = LONG(sum(b.memory_mb for b in boards) << 20)
+    summary.effectiveMemory = LONG(pool_tree.capacity(farm, mo, pool_tree.MEMORY))
+    summary.numCpuCores, summary.numCpuThreads = sum(b.cores for b in boards), sum(b.threads for b in boards)
+    summary.totalCpu = sum(b.cores * b.mhz for b in boards)
+    summary.effectiveCpu = pool_tree.capacity(farm, mo, pool_tree.MHZ)
+    summary.overallStatus = "green"
+    if isinstance(mo.ref, vim.ClusterComputeResource):
+        high_availability.show(farm, mo, summary)
+        evc = {b.evc for b in boards}
+        summary.currentEVCModeKey = f"intel-{evc.pop()}" if len(evc) == 1 and "" not in evc else None
+    return summary

@@ -140,22 +140,6 @@ def _breaks(farm: Farm, rule: Any, groups: dict[str, Any], vm: ManagedObject, ho
     return (near is not None and host.ref not in (near.host or ())) or (far is not None and host.ref in far.host)
 
 
-def refuse_mandatory(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
-    """Raise the fault for a mandatory rule that a VM on a host would break."""
-    for rule in broken_by(farm, vm, host):
-        if not rule.mandatory:
-            continue
-        if isinstance(rule, HOSTS):
-            raise vim.fault.VmHostAffinityRuleViolation(
-                vmName=str(vm["name"]),
-                hostName=str(host["name"]),
-                msg=f"Virtual machine '{vm['name']}' on host '{host['name']}' would violate a VM-Host affinity rule.",
-            )
-        raise vim.fault.RuleViolation(
-            host=host.ref, rule=rule, msg=f"The virtual machine would violate the rule '{rule.name}'."
-        )
-
-
 def best_first(farm: Farm, vm: ManagedObject, hosts: Sequence[ManagedObject]) -> list[ManagedObject]:
     """Return hosts as DRS tries them: those on which a VM breaks the fewest rules first, else in their order."""
     return sorted(hosts, key=lambda host: sum(1 for _ in broken_by(farm, vm, host)))

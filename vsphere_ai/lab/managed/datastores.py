@@ -60,7 +60,7 @@ def add(farm: Farm, folder: ManagedObject, spec: Datastore) -> ManagedObject:
             freeSpace=free,
             accessible=spec.accessible,
             type=spec.type,
-            multipleHostAccess=True,
+            multipleHostAccess=len({name for text in spec.hosts for name in expand(text)}) != 1,
             maintenanceMode="normal",
         ),
     )
@@ -98,7 +98,7 @@ def as_described(farm: Farm) -> None:
     """Show the space that the scenario says is free while its VMs are there."""
     for spec, mo in zip(farm.scenario.all_datastores, all_of(farm), strict=True):
         free = spec.capacity_gb * GIB // 2 if spec.free_gb < 0 else spec.free_gb * GIB
-        _take(farm, mo, mo["summary"].freeSpace - free)
+        take(farm, mo, mo["summary"].freeSpace - free)
 
 
 def all_of(farm: Farm) -> list[ManagedObject]:
@@ -224,7 +224,7 @@ def hold(farm: Farm, mo: ManagedObject) -> None:
         if name not in files:
             files[name] = File(0)
         if files[name].size < size:
-            _take(farm, store, size - files[name].size)
+            take(farm, store, size - files[name].size)
             files[name].size = size
     for path in mo.extra.get(HELD, set()) ^ held:
         file = _file(farm, path)
@@ -244,9 +244,16 @@ def _paths(farm: Farm, mo: ManagedObject) -> set[str]:
     return {b.fileName for config in configs for disk in disks_of(config) for b in chain(disk.backing)}
 
 
+def _images(config: Any) -> list[str]:
+    """Return the paths of the images in a VM's drives."""
+    drives = (vim.vm.device.VirtualCdrom, vim.vm.device.VirtualFloppy)
+    paths = (getattr(d.backing, "fileName", None) for d in config.hardware.device if isinstance(d, drives))
+    return [path for path in paths if path]
+
+
 def _show(farm: Farm, mo: ManagedObject) -> None:
     """Show the datastores of a VM, and the VM at them."""
-    texts = [mo["config"].files.vmPathName, *sorted(mo.extra[HELD])]
+    texts = [mo["config"].files.vmPathName, *sorted(mo.extra[HELD]), *_images(mo["config"])]
     stores = {store.moid: store for text in texts if (store := _split(farm, text)[0]) is not None}
     before = {ref._moId for ref in mo["datastore"] or ()}
     farm.store.set(mo, datastore=[store.ref for store in stores.values()])
@@ -329,7 +336,7 @@ def delete(farm: Farm, paths: Iterable[str]) -> tuple[list[str], list[str]]:
             kept.append(path)
             continue
         del store.extra[FILES][name]
-        _take(farm, store, -file.size)
+        take(farm, store, -file.size)
         gone.append(path)
     return gone, kept
 
@@ -339,10 +346,11 @@ def grow(farm: Farm, path: str, by: int) -> None:
     store, name = _split(farm, path)
     if store is not None and name in store.extra[FILES]:
         store.extra[FILES][name].size += by
-        _take(farm, store, by)
+        take(farm, store, by)
 
 
-def _take(farm: Farm, store: ManagedObject, size: int) -> None:
+def take(farm: Farm, store: ManagedObject, size: int) -> None:
+    """Take space of a datastore, or with a negative size give it back."""
     summary, info = store["summary"], store["info"]
     free = Vmomi.vmodlTypes["long"](summary.freeSpace - size)
     summary.freeSpace = info.freeSpace = free

@@ -10,8 +10,8 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed.device_change import DeviceChange
-from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.managed.refusals import not_supported, power_on_failed
+from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.store import ManagedObject
 
 PCI = vim.vm.device.VirtualPCIPassthrough
@@ -96,29 +96,52 @@ def _assign(farm: Farm, vm: ManagedObject, host: ManagedObject) -> list[tuple[An
     taken = {a: name for a, name in in_use(farm, host).items() if name != vm["name"]}
     infos = {i.id: i for i in host["config"].pciPassthruInfo if i.passthruActive}
     ids = {d.id: (d.vendorId & 0xFFFF, d.deviceId & 0xFFFF) for d in host["hardware"].pciDevice}
-    given: list[tuple[Any, str]] = []
-    for device in wanted:
-        backing = device.backing
-        if isinstance(backing, FIXED):
-            if backing.systemId != system_id(host) or backing.id not in infos:
-                raise power_on_failed(f"Device {backing.id} is not available for passthrough on the host.")
-            if backing.id in taken:
-                raise power_on_failed(f"Device {backing.id} is in use by another virtual machine.")
-            given.append((device, backing.id))
-            continue
-        allowed = {(a.vendorId & 0xFFFF, a.deviceId & 0xFFFF) for a in backing.allowedDevice}
-        free = [
-            a
-            for a, info in infos.items()
-            if ids.get(a) in allowed
-            and (getattr(info, "hardwareLabel", None) or "") == (backing.customLabel or "")
-            and a not in taken
-            and a not in [g for _, g in given]
-        ]
-        if not free:
-            raise power_on_failed("No host device is available for the dynamic passthrough device.")
-        given.append((device, free[0]))
-    return given
+    possible = [(device, _possible(host, device.backing, infos, ids, taken)) for device in wanted]
+    given = _share_out([addresses for _, addresses in possible])
+    if given is None:
+        raise power_on_failed("No host device is available for the dynamic passthrough device.")
+    return [(device, address) for (device, _), address in zip(possible, given, strict=True)]
+
+
+def _possible(
+    host: ManagedObject, backing: Any, infos: dict[str, Any], ids: dict[str, tuple[int, int]], taken: dict[str, str]
+) -> list[str]:
+    """Return the devices of the host that one of a VM can be, by their PCI addresses; raise for a fixed one."""
+    if isinstance(backing, FIXED):
+        if backing.systemId != system_id(host) or backing.id not in infos:
+            raise power_on_failed(f"Device {backing.id} is not available for passthrough on the host.")
+        if backing.id in taken:
+            raise power_on_failed(f"Device {backing.id} is in use by another virtual machine.")
+        return [backing.id]
+    allowed = {(a.vendorId & 0xFFFF, a.deviceId & 0xFFFF) for a in backing.allowedDevice}
+    label = backing.customLabel or ""
+    return [
+        address
+        for address, info in infos.items()
+        if ids.get(address) in allowed
+        and (getattr(info, "hardwareLabel", None) or "") == label
+        and address not in taken
+    ]
+
+
+def _share_out(possible: list[list[str]]) -> list[str] | None:
+    """Return a device for each entry, no device twice; None where there are not enough (augmenting paths)."""
+    holder: dict[str, int] = {}
+
+    def place(number: int, tried: set[str]) -> bool:
+        for address in possible[number]:
+            if address in tried:
+                continue
+            tried.add(address)
+            if address not in holder or place(holder[address], tried):
+                holder[address] = number
+                return True
+        return False
+
+    if not all(place(number, set()) for number in range(len(possible))):
+        return None
+    found = {number: address for address, number in holder.items()}
+    return [found[number] for number in range(len(possible))]
 
 
 def _check_fixed(host: ManagedObject, index: int, backing: Any) -> None:

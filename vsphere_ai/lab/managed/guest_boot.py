@@ -37,7 +37,7 @@ def booted(farm: Farm, mo: ManagedObject) -> None:
         _lose(mo)
         farm.store.touch(mo, "config")
     given = _settings(mo).get(METADATA) or customization.concerns(mo)
-    if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not given:
+    if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not given or not guest_image.boots(mo):
         return
     boot, stuck = mo["runtime"].bootTime, faults.get("guest-never-ready")
     customization.begin(farm, mo)

@@ -13,8 +13,11 @@ from pyVmomi import vim
 from vsphere_ai.lab.scenario import Image
 from vsphere_ai.lab.store import ManagedObject
 
+VMIOP = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
 IMAGE = "image"
 DETAILS = "guestInfo.detailed.data"
+FIRMWARE = "installed firmware"
+"""Among what the lab keeps of a VM: the firmware that its guest was installed with; empty where it boots with both."""
 GUESTINFO_SINCE = (21, 3)
 """The first version of cloud-init with the VMware data source."""
 ROUTING = ("netplan",)
@@ -25,6 +28,17 @@ def of(mo: ManagedObject) -> Image:
     """Return the image on a VM's disks."""
     found: Image = mo.extra.get(IMAGE) or Image()
     return found
+
+
+def boots(mo: ManagedObject) -> bool:
+    """Return whether the guest finds its boot loader: not with another firmware than it was installed with.
+
+    Beside a vGPU it does not boot with BIOS either (from public reports; unverified for small types).
+    """
+    config = mo["config"]
+    if config.firmware != "efi" and any(isinstance(d.backing, VMIOP) for d in config.hardware.device):
+        return False
+    return mo.extra.get(FIRMWARE, "") in ("", config.firmware)
 
 
 def tools_version(image: Image) -> int:

@@ -10,9 +10,22 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.mainboard import GENERATIONS, PACKAGES, level
 from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
-from vsphere_ai.lab.managed import Call, alarms, changes, datastores, host_managers, host_network, pci, reads
+from vsphere_ai.lab.managed import (
+    Call,
+    alarms,
+    changes,
+    datastores,
+    high_availability,
+    host_managers,
+    host_network,
+    host_resources,
+    pci,
+    reads,
+)
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
+from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Task
@@ -53,24 +66,23 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
         hardware=fill(hardware),
         runtime=fill(runtime),
         capability=fill(
-            vim.host.Capability(**dict.fromkeys(CAPABLE, True), deviceRebindWithoutRebootSupported=spec.rebind)
+            vim.host.Capability(
+                **dict.fromkeys(CAPABLE, True),
+                **host_resources.ceilings(machine.release),
+                deviceRebindWithoutRebootSupported=spec.rebind,
+            )
         ),
         summary=_summary(mo, spec, machine, product, hardware, runtime),
     )
     mo.extra["iommu"] = spec.iommu
     config.pciPassthruInfo = pci.passthrough(machine, spec.iommu)
     config.network = host_network.network_info(farm, mo, spec)
+    host_resources.describe(farm, mo, spec)
     machine.running_vms = lambda: [vm["name"] for vm in powered_on(farm, mo)]
     machine.guest_of = lambda name: next((g for vm in powered_on(farm, mo) if vm["name"] == name
                                           if (g := vm.extra.get("guest"))), None)  # fmt: skip
     parent["host"].append(mo.ref)
     return mo
-
-
-def powered_on(farm: Farm, mo: ManagedObject) -> list[ManagedObject]:
-    """Return the powered-on VMs of a host."""
-    vms = (farm.store.objects.get(ref._moId) for ref in list(mo["vm"]))
-    return [vm for vm in vms if vm is not None and vm["runtime"].powerState == "poweredOn"]
 
 
 def project(farm: Farm, mo: ManagedObject) -> None:
@@ -83,6 +95,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     runtime.connectionState = "connected" if machine.up else "notResponding"
     runtime.inMaintenanceMode = machine.in_maintenance
     runtime.bootTime = machine.shown_boot_time()
+    high_availability.show_hosts(farm, farm.store.get(mo["parent"]))
     if mo["config"] is not None:
         _show_gpus(farm, mo)
     host_managers.show_machine(farm, mo)
@@ -149,36 +162,39 @@ def _product(machine: Host) -> Any:
 
 
 def _hardware(spec: HostSpec, machine: Host) -> Any:
-    identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, machine.name))
+    identity, board = str(uuid.uuid5(uuid.NAMESPACE_DNS, machine.name)), machine.mainboard
     packages = [
-        vim.host.CpuPackage(index=i, vendor="intel", hz=2_600_000_000, busHz=100_000_000, description="Intel Xeon")
-        for i in range(2)
+        vim.host.CpuPackage(
+            index=i, vendor="intel", hz=board.mhz * 1_000_000, busHz=100_000_000, description="Intel Xeon"
+        )
+        for i in range(PACKAGES)
     ]
     return vim.host.HardwareInfo(
         systemInfo=vim.host.SystemInfo(vendor=spec.vendor, model=spec.model, uuid=identity),
         cpuInfo=vim.host.CpuInfo(
-            numCpuPackages=2, numCpuCores=spec.cpu_cores, numCpuThreads=2 * spec.cpu_cores, hz=2_600_000_000
+            numCpuPackages=PACKAGES, numCpuCores=board.cores, numCpuThreads=board.threads, hz=board.mhz * 1_000_000
         ),
         cpuPkg=packages,
-        memorySize=spec.memory_gb << 30,
+        memorySize=board.memory_mb << 20,
         pciDevice=pci.devices(machine),
-        numaInfo=pci.numa(machine, 2 * spec.cpu_cores),
+        numaInfo=pci.numa(machine, board.threads),
         biosInfo=vim.host.BIOSInfo(biosVersion="1.2", releaseDate=datetime(2021, 6, 1, tzinfo=UTC)),
     )
 
 
 def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> Any:
     product, hardware, runtime = parts
+    board = machine.mainboard
     shown = vim.host.Summary.HardwareSummary(
         vendor=spec.vendor,
         model=spec.model,
         uuid=hardware.systemInfo.uuid,
         memorySize=hardware.memorySize,
-        cpuModel="Intel(R) Xeon(R) Gold 6348 CPU @ 2.60GHz",
-        cpuMhz=2600,
-        numCpuPkgs=2,
-        numCpuCores=spec.cpu_cores,
-        numCpuThreads=2 * spec.cpu_cores,
+        cpuModel=GENERATIONS[board.generation][0],
+        cpuMhz=board.mhz,
+        numCpuPkgs=PACKAGES,
+        numCpuCores=board.cores,
+        numCpuThreads=board.threads,
         numNics=len(machine.pnics),
         numHBAs=1,
     )
@@ -193,6 +209,8 @@ def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> A
             runtime=runtime,
             quickStats=vim.host.Summary.QuickStats(),
             rebootRequired=False,
+            maxEVCModeKey=f"intel-{level({*board.own_features})}",
+            currentEVCModeKey=f"intel-{board.evc}" if board.evc else None,
         )
     )
 

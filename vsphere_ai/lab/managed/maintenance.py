@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import HostRefused
 from vsphere_ai.lab.managed import Call, changes, cluster_rules, migration, vgpu_migration
-from vsphere_ai.lab.managed.host_system import powered_on
-from vsphere_ai.lab.managed.placement import can_take, drs_level, move
+from vsphere_ai.lab.managed.placement import drs_level, move
 from vsphere_ai.lab.managed.power import power_off_now, power_on_now, profiles
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_state
+from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.managed.vm_states import VCLS, is_kept_by_vcenter
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
@@ -169,16 +169,6 @@ def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> b
         return True
 
 
-def _has_gpus(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
-    if vm["runtime"].powerState != "poweredOn" or not profiles(vm):
-        return True
-    try:
-        migration.check(farm, vm, host)
-    except vmodl.MethodFault:
-        return False
-    return True
-
-
 def _move_powered_off(farm: Farm, mo: ManagedObject) -> None:
     for ref in list(mo["vm"]):
         vm = farm.store.get(ref)
@@ -191,10 +181,9 @@ def _move_powered_off(farm: Farm, mo: ManagedObject) -> None:
 def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | None:
     cluster = farm.store.get(mo["parent"])
     others = [farm.store.get(ref) for ref in cluster["host"] if ref != mo.ref]
-    fitting = [h for h in others if "entering" not in h.extra and can_take(farm, h, vm) and _has_gpus(farm, h, vm)]
-    rules = {h.moid: list(cluster_rules.broken_by(farm, vm, h)) for h in fitting}
-    allowed = [h for h in fitting if not any(rule.mandatory for rule in rules[h.moid])]
-    return min(allowed, key=lambda h: (len(rules[h.moid]), len(powered_on(farm, h)), h["name"]), default=None)
+    fitting = [h for h in others if next(migration.faults(migration.arrival(farm, vm, h, by_drs=True)), None) is None]
+    rules = {h.moid: sum(1 for _ in cluster_rules.broken_by(farm, vm, h)) for h in fitting}
+    return min(fitting, key=lambda h: (rules[h.moid], len(powered_on(farm, h)), h["name"]), default=None)
 
 
 def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = None) -> bool:

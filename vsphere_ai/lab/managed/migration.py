@@ -7,16 +7,19 @@ devices pin a running VM, and that a vGPU moves only where `vgpu.hotmigrate.enab
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyVmomi import vim
 
+from vsphere_ai.lab.admission import Case, Group, Occasion, case_of, refusals
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, changes, cluster_rules, demand, device_groups
+from vsphere_ai.lab.managed import Call, changes, demand, device_groups, swap_files
 from vsphere_ai.lab.managed.option_manager import HOT_VGPU
-from vsphere_ai.lab.managed.placement import hardware_of, move, newest_hardware
-from vsphere_ai.lab.managed.power import check_power_on, profiles
+from vsphere_ai.lab.managed.placement import move
+from vsphere_ai.lab.managed.power import profiles
 from vsphere_ai.lab.managed.refusals import (
     host_not_connected,
     invalid_argument,
@@ -68,12 +71,12 @@ def _start(call: Call, pool: Any, host: Any, name: str, state: str | None) -> An
         hot = mo["runtime"].powerState == "poweredOn"
         with farm.store.lock:
             refuse_lost(farm, mo)
-            check(farm, mo, target)
+            check(farm, mo, target, into)
         _copy_memory(farm, mo, task, seconds=farm.scenario.timing.vmotion_seconds if hot else 0.0)
         with farm.store.lock:
             if (mo["runtime"].powerState == "poweredOn") != hot:
                 raise migration_failed("the power state of the virtual machine changed during the migration")
-            check(farm, mo, target)  # another VM may have taken the place since then
+            check(farm, mo, target, into)  # another VM may have taken the place since then
             source = farm.host_of(mo)
             if carry(farm, mo, target, into):
                 farm.record(mo, name, source=str(source["name"]), target=str(target["name"]), running=hot)
@@ -81,27 +84,35 @@ def _start(call: Call, pool: Any, host: Any, name: str, state: str | None) -> An
     return farm.tasks.start(mo, "migrate", work, hold_lock=False)
 
 
-def check(farm: Farm, vm: ManagedObject, target: ManagedObject) -> None:
-    """Raise the fault with which vCenter refuses to bring a VM to a host; claims nothing."""
-    source, machine = farm.host_of(vm), farm.host(target)
-    if not farm.host(source).up or not machine.up:
-        raise host_not_connected()
-    if source is target:
-        return
-    if machine.in_maintenance or "entering" in target.extra:
-        raise vim.fault.InvalidHostState(
-            host=target.ref, msg=f"The operation is not allowed in the current state of the host {machine.name}."
-        )
-    if hardware_of(vm) > newest_hardware(machine.version):
-        raise vim.fault.VirtualHardwareVersionNotSupported(
-            hostName=machine.name, host=target.ref, msg=f"The host does not support hardware version {hardware_of(vm)}."
-        )
-    cluster_rules.refuse_mandatory(farm, vm, target)
-    if vm["runtime"].powerState == "poweredOff":
-        return  # what a VM that is off uses is looked at when it powers on
-    _check_devices(farm, vm, source, target)
-    if vm["runtime"].powerState == "poweredOn":
-        check_power_on(farm, vm, target)
+def check(farm: Farm, vm: ManagedObject, target: ManagedObject, pool: ManagedObject | None = None) -> None:
+    """Raise the fault with which vCenter refuses to bring a VM to a host, or into a pool; claims nothing."""
+    for fault in faults(arrival(farm, vm, target, pool)):
+        raise fault
+
+
+def faults(case: Case, groups: frozenset[Group] = frozenset(Group)) -> Iterator[Exception]:
+    """Yield what is against an `arrival`, what vCenter names first the first; with `groups` what these tests find."""
+    farm, vm = case.farm, case.vm
+    source, state = farm.host_of(vm), vm["runtime"].powerState
+    if not farm.host(source).up:
+        yield host_not_connected()
+    elif source is case.host:
+        if state == "poweredOn" and case.pool.ref != vm["resourcePool"]:
+            yield from refusals(case, groups)
+    else:
+        if state != "poweredOff" and Group.HOST in groups:
+            yield from _of_devices(farm, vm, source, case.host)
+        yield from refusals(case, groups)
+
+
+def arrival(
+    farm: Farm, vm: ManagedObject, target: ManagedObject, pool: ManagedObject | None = None, *, by_drs: bool = False
+) -> Case:
+    """Return the case of a VM that comes to a host as it is: running, or not."""
+    running = vm["runtime"].powerState == "poweredOn"
+    moves = Occasion.EVACUATE if by_drs else Occasion.VMOTION
+    case = case_of(farm, vm, target, moves if running else Occasion.COLD, by_drs=by_drs)
+    return replace(case, pool=pool) if pool is not None else case
 
 
 def pinned_by(vm: ManagedObject) -> Any:
@@ -114,48 +125,30 @@ def _pins(device: Any) -> bool:
     return whole or isinstance(device, DEV.VirtualSriovEthernetCard)
 
 
-def _check_devices(farm: Farm, vm: ManagedObject, source: ManagedObject, target: ManagedObject) -> None:
+def _of_devices(farm: Farm, vm: ManagedObject, source: ManagedObject, target: ManagedObject) -> Iterator[Exception]:
     pin = pinned_by(vm)
     if pin is not None:
         label = pin.deviceInfo.label
-        raise vim.fault.DeviceNotSupported(
+        yield vim.fault.DeviceNotSupported(
             device=label, msg=f"Device '{label}' is a passthrough device, which cannot be migrated while in use."
         )
-    _check_networks(farm, vm, target)
     if profiles(vm):
-        _check_vgpus(farm, source, target, profiles(vm))
+        yield from _of_vgpus(farm, source, target, profiles(vm))
 
 
-def _check_networks(farm: Farm, vm: ManagedObject, target: ManagedObject) -> None:
-    for nic in vm["config"].hardware.device:
-        if not isinstance(nic, DEV.VirtualEthernetCard):
-            continue
-        port, plain = getattr(nic.backing, "port", None), getattr(nic.backing, "network", None)
-        ref = farm.store.objects[port.portgroupKey].ref if port is not None else plain
-        if ref is not None and ref not in target["network"]:
-            name, label = farm.store.get(ref)["name"], nic.deviceInfo.label
-            raise vim.fault.CannotAccessNetwork(
-                device=label,
-                backing=name,
-                connected=bool(nic.connectable and nic.connectable.connected),
-                network=ref,
-                msg=f"Currently connected network interface '{label}' uses network '{name}', which is not accessible.",
-            )
-
-
-def _check_vgpus(farm: Farm, source: ManagedObject, target: ManagedObject, wanted: list[str]) -> None:
+def _of_vgpus(farm: Farm, source: ManagedObject, target: ManagedObject, wanted: list[str]) -> Iterator[Exception]:
     settings = {s.key: s.value for s in farm.store.objects["VpxSettings"]["setting"]}
     if not settings.get(HOT_VGPU):
-        raise migration_failed(f"the virtual machine has a vGPU, and {HOT_VGPU} is not set in vCenter")
+        yield migration_failed(f"the virtual machine has a vGPU, and {HOT_VGPU} is not set in vCenter")
     here, there = farm.host(source), farm.host(target)
     stuck = next((machine for machine in (here, there) if not machine.migrates_vgpus), None)
     if stuck is not None:
-        raise migration_failed(f"the NVIDIA host driver of {stuck.name} does not support migration of vGPUs")
+        yield migration_failed(f"the NVIDIA host driver of {stuck.name} does not support migration of vGPUs")
     missing = [name for name in wanted if name not in vgpus.known_types(there)]
     if missing:
-        raise migration_failed(f"{there.name} has no GPU for the vGPU type {missing[0]}")
+        yield migration_failed(f"{there.name} has no GPU for the vGPU type {missing[0]}")
     if _branch(there) < _branch(here):
-        raise migration_failed(
+        yield migration_failed(
             f"the NVIDIA host driver {there.driver} of {there.name} is older than {here.driver} of {here.name}"
         )
 
@@ -175,6 +168,8 @@ def carry(farm: Farm, vm: ManagedObject, target: ManagedObject, pool: ManagedObj
             vgpus.power_on(farm.host(target), vm["name"], profiles(vm), device_groups.together(vm))
             vgpus.power_off(farm.host(source), vm["name"])
         move(farm, vm, target)
+        if vm["runtime"].powerState == "poweredOn":
+            swap_files.hold(farm, vm)
         changed = True
     old = farm.store.get(vm["resourcePool"])
     if pool is not None and pool is not old:

@@ -12,14 +12,15 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vsphere_ai.lab.admission import Group, Occasion, admits, case_of, refusals
+from vsphere_ai.lab.admission.supply import free_memory, memory_need
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import datastores
-from vsphere_ai.lab.managed.placement import can_take
 from vsphere_ai.lab.managed.reconfigure import changed_config
 from vsphere_ai.lab.managed.refusals import (
     host_not_connected,
     invalid_argument,
-    invalid_state,
+    invalid_host_state,
     no_compatible_host,
     not_supported,
 )
@@ -123,11 +124,22 @@ def any_host(farm: Farm, pool: ManagedObject, source: ManagedObject, name: str, 
     It reaches the datastores of the clone.
     """
     hosts = [farm.store.get(ref) for ref in farm.store.get(pool["owner"])["host"]]
-    fitting = [h for h in hosts if "entering" not in h.extra and can_take(farm, h, source)]
+    fitting = [h for h in hosts if fits(farm, h, source)]
     fitting = [h for h in fitting if datastores.reaches(h, stores)]
     if not fitting:
         raise no_compatible_host([h.ref for h in hosts])
     return random.Random(f"{farm.scenario.name}/{name}").choice(fitting)  # noqa: S311 - a replayable choice, no secret
+
+
+def fits(farm: Farm, host: ManagedObject, source: ManagedObject) -> bool:
+    """Return whether a host has what the source of a clone needs, its devices aside.
+
+    DRS looks at the memory that the source has reserved, though the clone does not run (unverified).
+    """
+    if not admits(case_of(farm, source, host, Occasion.COLD)):
+        return False
+    connected = refusals(case_of(farm, source, host, Occasion.POWER_ON), frozenset({Group.NETWORK}))
+    return next(connected, None) is None and memory_need(source) <= free_memory(farm, host)
 
 
 def check_host(farm: Farm, host: ManagedObject) -> None:
@@ -136,7 +148,7 @@ def check_host(farm: Farm, host: ManagedObject) -> None:
     if not machine.up:
         raise host_not_connected()
     if machine.in_maintenance or "entering" in host.extra:
-        raise invalid_state("the host is in maintenance mode")
+        raise invalid_host_state(host.ref, "the host is in maintenance mode")
 
 
 def check_datastores(farm: Farm, host: ManagedObject, stores: Sequence[Any]) -> None:

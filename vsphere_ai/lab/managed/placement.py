@@ -1,12 +1,10 @@
-"""Hosts on which a VM can run: networks, memory, hardware version, and moving it there."""
+"""Hardware versions of releases, the automation level of DRS for a VM, and registering it on another host."""
 
 from __future__ import annotations
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import datastores
-from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.store import ManagedObject
 
 # the highest hardware version of each release: VMware KB 315655
@@ -35,30 +33,6 @@ def newest_hardware(version: str) -> int:
 def hardware_of(vm: ManagedObject) -> int:
     """Return the number after ``vmx-``."""
     return int(vm["config"].version.removeprefix("vmx-"))
-
-
-def reserved_mb(vm: ManagedObject) -> int:
-    """Return the memory a VM has reserved."""
-    return int(vm["config"].memoryAllocation.reservation or 0)
-
-
-def unreserved_mb(farm: Farm, host: ManagedObject) -> int:
-    """Return the memory of a host no running VM has reserved."""
-    total = host["summary"].hardware.memorySize >> 20
-    return int(total - sum(reserved_mb(vm) for vm in powered_on(farm, host)))
-
-
-def can_take(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
-    """Return whether a host is up, out of maintenance, and has the VM's networks, datastores, memory and hardware."""
-    return compatible(farm, host, vm) and reserved_mb(vm) <= unreserved_mb(farm, host)
-
-
-def compatible(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
-    """Return whether a host is up, out of maintenance, and has a VM's networks, datastores and hardware version."""
-    machine = farm.host(host)
-    if not machine.up or machine.in_maintenance or hardware_of(vm) > newest_hardware(machine.version):
-        return False
-    return datastores.reaches(host, vm["datastore"]) and all(network in host["network"] for network in vm["network"])
 
 
 def drs_level(farm: Farm, vm: ManagedObject) -> str:

@@ -3,162 +3,67 @@
 from __future__ import annotations
 
 import contextvars
-import re
 import threading
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vsphere_ai.lab import ledger
+from vsphere_ai.lab.admission import Occasion, case_of, check, refusals
+from vsphere_ai.lab.admission.requirements import gpus
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.managed import (
     Call,
     changes,
     cluster_rules,
+    cpu_features,
     device_groups,
     devices_pci,
-    dvs_bandwidth,
     guest_boot,
     mac_addresses,
-    tuned,
+    swap_files,
     virtual_functions,
 )
-from vsphere_ai.lab.managed.placement import (
-    can_take,
-    compatible,
-    drs_level,
-    hardware_of,
-    hosts_of_cluster,
-    move,
-    newest_hardware,
-    release,
-    reserved_mb,
-    unreserved_mb,
-)
-from vsphere_ai.lab.managed.refusals import (
-    host_not_connected,
-    invalid_argument,
-    invalid_power_state,
-    invalid_state,
-    power_on_failed,
-)
+from vsphere_ai.lab.managed.placement import drs_level, hosts_of_cluster, move
+from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, invalid_state, no_compatible_host
 from vsphere_ai.lab.managed.virtual_machine import guest_changed
 from vsphere_ai.lab.managed.vm_states import comes_back, refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
-DEV = vim.vm.device
-VMIOP = DEV.VirtualPCIPassthrough.VmiopBackingInfo
-
-# below this a board's memory fits into the default 64-bit MMIO window of 32 GB and below 4 GB of BIOS
-LARGE_BAR_GB = 24
-DEFAULT_WINDOW_GB = 32
-_FRAME_BUFFER = re.compile(r"-(\d+)[a-z]+$")
+FULL = (vim.fault.InsufficientResourcesFault, vim.fault.GenericVmConfigFault, vim.fault.NoDiskSpace)
+"""Faults of a host that a VM suits, but that has nothing left for it just now."""
 
 
 def profiles(vm: ManagedObject) -> list[str]:
     """Return the vGPU profiles of a VM, in device order."""
-    return [d.backing.vgpu for d in vm["config"].hardware.device if isinstance(d.backing, VMIOP)]
+    return gpus.profiles(vm["config"])
 
 
-def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
+def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject, *, by_drs: bool = False) -> None:
     """Raise the fault that a power-on of the VM on this host would end with; claims nothing."""
-    machine = farm.host(host)
-    if not machine.up:
-        raise host_not_connected()
-    if machine.in_maintenance or "entering" in host.extra:
-        raise invalid_state("the host is in maintenance mode")
-    if hardware_of(vm) > newest_hardware(machine.version):
-        raise vim.fault.VirtualHardwareVersionNotSupported(
-            hostName=machine.name, host=host.ref, msg=f"The host does not support hardware version {hardware_of(vm)}."
-        )
-    if (reserved := reserved_mb(vm)) and reserved > unreserved_mb(farm, host):
-        raise vim.fault.InsufficientMemoryResourcesFault(
-            unreserved=unreserved_mb(farm, host) << 20,
-            requested=reserved_mb(vm) << 20,
-            msg="The host does not have sufficient memory resources to satisfy the reservation.",
-        )
-    _check_reservation(vm)
-    cluster_rules.refuse_mandatory(farm, vm, host)
-    tuned.check_power_on(vm, host)
-    device_groups.check_power_on(vm, machine)
-    devices_pci.check_power_on(farm, vm, host)
-    virtual_functions.find(farm, vm, host)
-    dvs_bandwidth.check_power_on(farm, vm)
-    wanted = profiles(vm)
-    if wanted:
-        _check_vgpus(farm, vm, host, wanted)
-        if not vgpus.fits(machine, wanted, device_groups.together(vm)):
-            raise _no_graphics(machine, wanted)
+    check(case_of(farm, vm, host, Occasion.POWER_ON, by_drs=by_drs))
 
 
-def _check_reservation(vm: ManagedObject) -> None:
-    needing = (DEV.VirtualPCIPassthrough, DEV.VirtualVmxnet3Vrdma, DEV.VirtualSriovEthernetCard)
-    config = vm["config"]
-    if any(isinstance(d, needing) for d in config.hardware.device) and reserved_mb(vm) < config.hardware.memoryMB:
-        raise power_on_failed("Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize.")
-
-
-def _check_vgpus(farm: Farm, vm: ManagedObject, host: ManagedObject, wanted: list[str]) -> None:
-    known, config = vgpus.known_types(farm.host(host)), vm["config"]
-    boards = [g.board for g in farm.host(host).gpus]
-    for name in wanted:
-        if name not in known:
-            raise power_on_failed(vgpus.NO_DEVICE.format(name))
-    full = [n for n in wanted if any(_frame_buffer(n) == b.memory_gb for b in boards)]
-    if len(wanted) > 1 and (len(set(wanted)) > 1 or not full) and release(farm.host(host).version) < (8, 0, 0):
-        raise power_on_failed("Multiple vGPUs of a virtual machine must be of one type with the full frame buffer.")
-    if not full or _frame_buffer(full[0]) < LARGE_BAR_GB:
-        return
-    if config.firmware != "efi":
-        raise power_on_failed("The firmware cannot map the large BAR of the device; EFI is required.")
-    needed = sum(_frame_buffer(n) for n in full)
-    if _mmio_window(config) < 2 * _power_of_two(needed):
-        raise power_on_failed("The 64-bit MMIO space is too small for the device.", "pciPassthru.64bitMMIOSizeGB")
-
-
-def _frame_buffer(profile: str) -> int:
-    found = _FRAME_BUFFER.search(profile)
-    return int(found.group(1)) if found else 0
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
-def _mmio_window(config: Any) -> int:
-    keys = {o.key.lower(): str(o.value) for o in config.extraConfig or ()}
-    if keys.get("pcipassthru.use64bitmmio", "").lower() != "true":
-        return 0
-    size = keys.get("pcipassthru.64bitmmiosizegb", "")
-    return int(size) if size.isdigit() else DEFAULT_WINDOW_GB
-
-
-def _no_graphics(machine: Any, wanted: list[str]) -> Exception:
-    offered = vgpus.supported_types(machine)
-    missing = next((n for n in wanted if n not in offered), None)
-    if missing is not None and offered:
-        return power_on_failed(vgpus.NO_DEVICE.format(missing))
-    error: Exception = vim.fault.InsufficientGraphicsResourcesFault(msg=vgpus.NO_CAPACITY)
-    return error
-
-
-def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) -> None:
+def power_on_now(
+    farm: Farm, vm: ManagedObject, host: ManagedObject, call: str, occasion: Occasion = Occasion.POWER_ON
+) -> None:
     """Power a VM on; the caller holds the store's lock and has seen that it is off."""
-    check_power_on(farm, vm, host)
+    check(case_of(farm, vm, host, occasion))
     machine = farm.host(host)
     try:
         vgpus.power_on(machine, vm["name"], profiles(vm), device_groups.together(vm))
     except vgpus.NoGraphicsResource as error:
-        raise _no_graphics(machine, profiles(vm)) from error
+        raise gpus.no_graphics(machine, profiles(vm)) from error
     devices_pci.claim(farm, vm, host)
     vm.extra[virtual_functions.HELD] = virtual_functions.find(farm, vm, host)
     if vm["runtime"].host != host.ref:
         move(farm, vm, host)
     vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOn", now()
     vm["runtime"].cleanPowerOff = None
+    swap_files.hold(farm, vm)
     _power_changed(farm, vm)
     guest_boot.booted(farm, vm)
     farm.record(vm, call, host=machine.name, vgpu=profiles(vm))
@@ -168,6 +73,7 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str, *, state: str = "pow
     """Power a VM off and give its vGPUs back; the caller holds the store's lock and has seen that it is on."""
     vgpus.power_off(farm.host(farm.host_of(vm)), vm["name"])
     devices_pci.release(vm)
+    swap_files.drop(farm, vm)
     vm["runtime"].powerState, vm["runtime"].bootTime = state, None
     vm["runtime"].cleanPowerOff = True
     _power_changed(farm, vm)
@@ -175,6 +81,7 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str, *, state: str = "pow
 
 
 def _power_changed(farm: Farm, vm: ManagedObject) -> None:
+    cpu_features.show(farm, vm)
     guest_changed(farm, vm)
     (mac_addresses.claim if vm["runtime"].powerState == "poweredOn" else mac_addresses.release)(farm, vm)
     farm.note_power(vm, on=vm["runtime"].powerState == "poweredOn", by=ledger.client.get())
@@ -200,11 +107,8 @@ def power_on(call: Call, host: Any = None) -> Any:
 
 def _takes(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
     """Return whether a host is compatible with a VM; what it has left of memory and GPUs is looked at afterwards."""
-    try:
-        cluster_rules.refuse_mandatory(farm, vm, host)
-    except vmodl.MethodFault:
-        return False
-    return compatible(farm, host, vm) and "entering" not in host.extra
+    found = refusals(case_of(farm, vm, host, Occasion.POWER_ON))
+    return not any(not isinstance(fault, FULL) for fault in found)
 
 
 @changes(vim.VirtualMachine, "PowerOffVM_Task", "VirtualMachine.Interact.PowerOff")
@@ -314,17 +218,18 @@ def _refuse_without_tools(vm: ManagedObject) -> None:
 def place(farm: Farm, vm: ManagedObject) -> ManagedObject:
     """Return the host DRS powers a VM on at: the first one on which it breaks the fewest rules, its own if possible.
 
-    Raise the fault of the host that was tried first.
+    Raise its fault where every host has the same, NoCompatibleHost with that of each host otherwise (unverified).
     """
     own = farm.host_of(vm)
-    candidates = cluster_rules.best_first(farm, vm, hosts_of_cluster(farm, vm)) if drs_level(farm, vm) else [own]
-    refusal: Exception | None = None
-    for host in candidates:
-        try:
-            if host is not own and not can_take(farm, host, vm):
-                continue
-            check_power_on(farm, vm, host)
+    if not drs_level(farm, vm):
+        check_power_on(farm, vm, own)
+        return own
+    faults: list[tuple[ManagedObject, Exception]] = []
+    for host in cluster_rules.best_first(farm, vm, hosts_of_cluster(farm, vm)):
+        fault = next(refusals(case_of(farm, vm, host, Occasion.POWER_ON, by_drs=True)), None)
+        if fault is None:
             return host
-        except vmodl.MethodFault as error:
-            refusal = refusal or error
-    raise refusal or host_not_connected()
+        faults.append((host, fault))
+    if len({type(fault) for _, fault in faults}) == 1:
+        raise faults[0][1]
+    raise no_compatible_host([host.ref for host, _ in faults], [fault for _, fault in faults])

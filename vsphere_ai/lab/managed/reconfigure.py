@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
+from vsphere_ai.lab.admission import Occasion, case_of, check
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, changes, datastores, demand, device_groups, mac_addresses, vm_states
 from vsphere_ai.lab.managed.devices import Change
@@ -18,7 +20,12 @@ from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
-HARDWARE_FIELDS = {"numCPUs": "numCPU", "memoryMB": "memoryMB", "numCoresPerSocket": "numCoresPerSocket"}
+HARDWARE_FIELDS = {
+    "numCPUs": "numCPU",
+    "memoryMB": "memoryMB",
+    "numCoresPerSocket": "numCoresPerSocket",
+    "simultaneousThreads": "simultaneousThreads",
+}
 COLD_FIELDS = ("firmware", "guestId", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled")
 HOT_FIELDS = ("name", "annotation", "latencySensitivity", "memoryReservationLockedToMax")
 KEPT = {
@@ -28,7 +35,10 @@ KEPT = {
     "changeTrackingEnabled": "changeTrackingEnabled", "maxMksConnections": "maxMksConnections",
 }  # fmt: skip
 """What a VM keeps and shows, without any effect in the lab: field of the specification, of the configuration."""
-KEPT_COLD = {"nestedHVEnabled": "nestedHVEnabled", "vPMCEnabled": "vPMCEnabled", "uuid": "uuid", "flags": "flags"}
+KEPT_COLD = {
+    "nestedHVEnabled": "nestedHVEnabled", "vPMCEnabled": "vPMCEnabled", "uuid": "uuid", "flags": "flags",
+    "cpuAffinity": "cpuAffinity",
+}  # fmt: skip
 """The same, while the VM is off only."""
 SHARES = {
     "cpuAllocation": {"low": 500, "normal": 1000, "high": 2000},
@@ -67,9 +77,12 @@ def reconfigure(call: Call, spec: Any) -> Any:
     def work(_task: Task) -> None:
         host = farm.host_of(mo)
         vm_states.refuse_change(farm, mo, spec)
-        config, detail = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
+        running = mo["runtime"].powerState == "poweredOn"
+        config, detail = changed_config(farm, mo, host, spec, powered_on=running)
         if fingerprint(config) == fingerprint(mo["config"]):
             return
+        if running:
+            check(replace(case_of(farm, mo, host, Occasion.RECONFIGURE), config=config))
         datastores.check_space(farm, config, {})
         config.changeVersion, config.modified = stamp(), now()
         doomed = _destroyed(mo["config"], spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -19,6 +20,16 @@ def invalid_state(why: str = "") -> Exception:
     text = "The operation is not allowed in the current state."
     error: Exception = vim.fault.InvalidState(
         msg=text, faultMessage=[_message("vsphere-ai.lab.state", why)] if why else []
+    )
+    return error
+
+
+def invalid_host_state(ref: Any, why: str) -> Exception:
+    """The host is in a state that does not allow the call."""
+    error: Exception = vim.fault.InvalidHostState(
+        host=ref,
+        msg="The operation is not allowed in the current state of the host.",
+        faultMessage=[_message("vsphere-ai.lab.state", why)],
     )
     return error
 
@@ -115,10 +126,10 @@ def host_not_connected() -> Exception:
     return error
 
 
-def no_compatible_host(refs: Any) -> Exception:
-    """DRS finds no host that fits a virtual machine."""
+def no_compatible_host(refs: Any, faults: Sequence[Exception] = ()) -> Exception:
+    """DRS finds no host that fits a virtual machine; `faults` say of each host why."""
     error: Exception = vim.fault.NoCompatibleHost(
-        host=list(refs), msg="No host is compatible with the virtual machine."
+        host=list(refs), error=list(faults), msg="No host is compatible with the virtual machine."
     )
     return error
 

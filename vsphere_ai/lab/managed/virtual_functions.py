@@ -9,8 +9,8 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import functions
-from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.managed.refusals import power_on_failed
+from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.store import ManagedObject
 
 SRIOV = vim.vm.device.VirtualSriovEthernetCard

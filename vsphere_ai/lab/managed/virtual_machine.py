@@ -9,9 +9,19 @@ from typing import Any, cast
 
 from pyVmomi import vim
 
+from vsphere_ai.lab.admission.supply import OVERHEAD
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Guest
-from vsphere_ai.lab.managed import Call, changes, datastores, guest_image, vgpu_migration
+from vsphere_ai.lab.managed import (
+    Call,
+    changes,
+    cpu_features,
+    datastores,
+    guest_image,
+    vgpu_migration,
+    vm_drives,
+    vm_resources,
+)
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.network import add_plain_network, port_group_at
@@ -43,6 +53,8 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
     made = draft(farm, name, host)
     mo = enroll(farm, folder, made, tools=spec.tools)
     mo.extra["guest"], mo.extra[guest_image.IMAGE] = _guest(farm, host, spec), spec.image
+    mo.extra[guest_image.FIRMWARE] = "" if spec.image.firmware == "any" else spec.firmware
+    mo.extra[OVERHEAD] = spec.overhead_mb
     written = [min(size, spec.disk_used_gb) for size in (spec.disk_gb, *spec.more_disks_gb)]
     mo.extra[datastores.SIZES] = {_disk_path(farm, mo, spec, n): gb << 30 for n, gb in enumerate(written)}
     equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
@@ -90,6 +102,7 @@ def equip(farm: Farm, mo: ManagedObject, config: Any) -> None:
     summary = vim.vm.Summary(vm=mo.ref, runtime=runtime, overallStatus="green", quickStats=vim.vm.Summary.QuickStats())
     farm.store.set(mo, config=fill(config), summary=fill(summary), capability=fill(vim.vm.Capability()))
     guest_changed(farm, mo)
+    cpu_features.show(farm, mo)
     refresh(farm, mo)
 
 
@@ -111,7 +124,7 @@ def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -
     """Return the configuration of a new VM with these devices."""
     name = str(mo["name"])
     identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{farm.scenario.name}/{mo.moid}/{name}")
-    reservation = spec.memory_gb * 1024 if spec.memory_reservation_locked else 0
+    reservation = spec.memory_gb * 1024 if spec.memory_reservation_locked else spec.memory_reservation_mb
     return vim.vm.ConfigInfo(
         changeVersion=stamp(),
         modified=now(),
@@ -132,15 +145,21 @@ def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -
         flags=vim.vm.FlagInfo(),
         defaultPowerOps=vim.vm.DefaultPowerOpInfo(),
         hardware=vim.vm.VirtualHardware(
-            numCPU=spec.cpus, numCoresPerSocket=1, memoryMB=spec.memory_gb * 1024, device=devices
+            numCPU=spec.cpus,
+            numCoresPerSocket=spec.cores_per_socket,
+            simultaneousThreads=spec.simultaneous_threads,
+            memoryMB=spec.memory_gb * 1024,
+            device=devices,
         ),
+        swapPlacement=spec.swap,
+        cpuAffinity=vim.vm.AffinityInfo(affinitySet=list(spec.cpu_affinity)) if spec.cpu_affinity else None,
         memoryReservationLockedToMax=spec.memory_reservation_locked,
         memoryAllocation=_allocation(reservation, spec.memory_gb * 10240),
-        cpuAllocation=_allocation(0, spec.cpus * 1000),
+        cpuAllocation=_allocation(spec.cpu_reservation_mhz, spec.cpus * 1000),
         cpuHotAddEnabled=False,
         cpuHotRemoveEnabled=False,
         memoryHotAddEnabled=False,
-        latencySensitivity=vim.LatencySensitivity(level="normal"),
+        latencySensitivity=vim.LatencySensitivity(level=spec.latency),
         vAppConfig=guest_image.vapp_options(spec.image),
         extraConfig=[
             vim.option.OptionValue(key=k, value=v)
@@ -178,6 +197,7 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
         ),
         *(_disk(farm, mo, spec, n, size) for n, size in enumerate(sizes)),
     ]
+    devices += vm_drives.described(farm, spec)
     networks = [each for each in (spec.network, *spec.more_networks) if each]
     cards = [(each, DEV.VirtualVmxnet3) for each in networks]
     cards += [(each, DEV.VirtualVmxnet3Vrdma) for each in spec.pvrdma]
@@ -305,6 +325,7 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
         cpuAllocation=config.cpuAllocation,
         memoryAllocation=config.memoryAllocation,
     )
+    vm_resources.show(mo)
     farm.store.set(mo, name=config.name, network=networks, config=config, resourceConfig=resources)
     datastores.hold(farm, mo)
     farm.store.touch(mo, "summary")
@@ -314,17 +335,18 @@ def guest_changed(farm: Farm, mo: ManagedObject) -> None:
     """Show the guest as its power state and Tools make it; a VM that is off shows little."""
     config, tools = mo["config"], mo.extra["tools"]
     running = mo["runtime"].powerState == "poweredOn"
+    boots = running and guest_image.boots(mo)
     status = {"none": "guestToolsNotInstalled", "unmanaged": "guestToolsUnmanaged"}.get(tools, "guestToolsCurrent")
     guest = vim.vm.GuestInfo(
-        toolsStatus="toolsNotInstalled" if tools == "none" else "toolsOk" if running else "toolsNotRunning",
+        toolsStatus="toolsNotInstalled" if tools == "none" else "toolsOk" if boots else "toolsNotRunning",
         toolsVersionStatus=status,
         toolsVersionStatus2=status,
-        toolsRunningStatus="guestToolsRunning" if running and tools != "none" else "guestToolsNotRunning",
+        toolsRunningStatus="guestToolsRunning" if boots and tools != "none" else "guestToolsNotRunning",
         toolsVersion=str(config.tools.toolsVersion),
-        guestState="running" if running else "notRunning",
-        guestOperationsReady=running and tools != "none",
+        guestState="running" if boots else "notRunning",
+        guestOperationsReady=boots and tools != "none",
     )
-    if running and tools != "none":
+    if boots and tools != "none":
         number = int(mo.moid.rpartition("-")[2])
         guest.hostName, guest.ipAddress = config.name, f"10.20.{number >> 8 & 0xFF}.{number & 0xFF}"
         guest.guestId, guest.guestFullName = config.guestId, config.guestFullName

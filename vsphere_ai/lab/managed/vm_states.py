@@ -10,8 +10,9 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, datastores, disks
+from vsphere_ai.lab.managed import Call, changes, datastores, disks, resource_pools
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state, invalid_state
+from vsphere_ai.lab.scenario import Pool
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -54,7 +55,7 @@ def _into_vapp(farm: Farm, mo: ManagedObject, name: str) -> None:
     if vapp is None:
         vapp = farm.store.new(vim.VirtualApp, prefix="resgroup-v", name=name, parent=pool.ref, owner=pool["owner"],
                               vm=[], resourcePool=[], parentFolder=folder.ref, overallStatus="green")  # fmt: skip
-        farm.store.set(vapp, config=pool["config"], runtime=pool["runtime"], summary=pool["summary"])
+        resource_pools.show(farm, vapp, Pool(name))
         farm.store.set(pool, resourcePool=[*pool["resourcePool"], vapp.ref])
         farm.store.set(folder, childEntity=[*folder["childEntity"], vapp.ref])
         farm.named[f"vapp:{pool.moid}:{name}"] = vapp

@@ -1,0 +1,99 @@
+"""GPUs: the host has the types of the VM's vGPUs, and a place for each of them.
+
+A place is a GPU of the same size (same-size mode), a part of the frame buffer that is free (mixed-size mode), a GPU
+instance that is there, or one that the driver can still make. Faults: InsufficientGraphicsResourcesFault, and the text
+"No graphics device is available for vGPU" for a type that the host does not offer (NVIDIA vGPU Deployment Guide).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.hardware import vgpu as vgpus
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.managed import device_groups
+from vsphere_ai.lab.managed.refusals import power_on_failed
+
+VMIOP = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
+LARGE_BAR_GB = 24
+"""Below this a board's memory fits into the default 64-bit MMIO window of 32 GB and below 4 GB of BIOS."""
+DEFAULT_WINDOW_GB = 32
+SEVERAL_TYPES = (8, 0, 0)
+"""The first ESXi release on which the vGPUs of a VM may be of several types."""
+_FRAME_BUFFER = re.compile(r"-(\d+)[a-z]+$")
+
+
+def profiles(config: Any) -> list[str]:
+    """Return the vGPU types of a configuration, in device order."""
+    return [d.backing.vgpu for d in config.hardware.device if isinstance(d.backing, VMIOP)]
+
+
+@requirement(92, RUNS | {Occasion.START}, Group.HOST)
+def gpu_types(case: Case) -> Faults:
+    """Yield a fault where the boards of the host, or the settings of the VM, are not what its vGPUs need."""
+    wanted, machine = profiles(case.config), case.farm.host(case.host)
+    if not wanted or case.runs_here:
+        return
+    unsuitable = [*_unsuitable(case, wanted, machine)]
+    yield from unsuitable
+    if not unsuitable and not {*wanted} <= {*vgpus.supported_types(machine)}:
+        yield no_graphics(machine, wanted)
+
+
+@requirement(93, RUNS | {Occasion.START}, Group.NONE)
+def gpu_places(case: Case) -> Faults:
+    """Yield a fault where the GPUs of the host have no place left for the vGPUs."""
+    wanted, machine = profiles(case.config), case.farm.host(case.host)
+    if wanted and not case.runs_here and not vgpus.fits(machine, wanted, device_groups.together(case.vm)):
+        yield no_graphics(machine, wanted)
+
+
+def _unsuitable(case: Case, wanted: list[str], machine: Host) -> Faults:
+    """Yield a fault where the host's boards and the VM's settings do not go together, whatever runs there."""
+    known = vgpus.known_types(machine)
+    missing = next((name for name in wanted if name not in known), None)
+    if missing is not None:
+        yield power_on_failed(vgpus.NO_DEVICE.format(missing))
+        return
+    boards = [gpu.board for gpu in machine.gpus]
+    full = [name for name in wanted if any(_frame_buffer(name) == b.memory_gb for b in boards)]
+    if len(wanted) > 1 and (len(set(wanted)) > 1 or not full) and machine.release < SEVERAL_TYPES:
+        yield power_on_failed("Multiple vGPUs of a virtual machine must be of one type with the full frame buffer.")
+    if not full or _frame_buffer(full[0]) < LARGE_BAR_GB:
+        return
+    if case.config.firmware != "efi":
+        yield power_on_failed("The firmware cannot map the large BAR of the device; EFI is required.")
+        return
+    if _mmio_window(case.config) < 2 * _power_of_two(sum(_frame_buffer(name) for name in full)):
+        yield power_on_failed("The 64-bit MMIO space is too small for the device.", "pciPassthru.64bitMMIOSizeGB")
+
+
+def no_graphics(machine: Host, wanted: list[str]) -> Exception:
+    """Return the fault of vGPUs that find no place."""
+    offered = vgpus.supported_types(machine)
+    missing = next((name for name in wanted if name not in offered), None)
+    if missing is not None and offered:
+        return power_on_failed(vgpus.NO_DEVICE.format(missing))
+    error: Exception = vim.fault.InsufficientGraphicsResourcesFault(msg=vgpus.NO_CAPACITY)
+    return error
+
+
+def _frame_buffer(profile: str) -> int:
+    found = _FRAME_BUFFER.search(profile)
+    return int(found.group(1)) if found else 0
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _mmio_window(config: Any) -> int:
+    keys = {o.key.lower(): str(o.value) for o in config.extraConfig or ()}
+    if keys.get("pcipassthru.use64bitmmio", "").lower() != "true":
+        return 0
+    size = keys.get("pcipassthru.64bitmmiosizegb", "")
+    return int(size) if size.isdigit() else DEFAULT_WINDOW_GB
