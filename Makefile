@@ -188,10 +188,13 @@ wheel: man $(VENV)/.installed-release  ## build the wheel and the source archive
 	@rm -rf build/lib build/bdist.* dist
 	@SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" $(BIN)/python -m build --no-isolation --outdir dist .
 
-lock: $(VENV)/.installed-release  ## write requirements.lock anew: versions and checksums of what the product needs
+lock: $(VENV)/.installed-release  ## write requirements.lock and k8s/requirements.lock anew: versions and checksums of what the product needs
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --upgrade --python-version 3.11 --extra web \
 		--custom-compile-command 'make lock' setup.cfg --output-file requirements.lock.new
 	@mv requirements.lock.new requirements.lock
+	@sed -n '/^fleet =/,/^[a-z]* =/s/^ *\(distributed .*\)/\1/p' setup.cfg | $(BIN)/uv pip compile --quiet --universal \
+		--generate-hashes --upgrade --python-version 3.11 --constraint requirements.lock --no-annotate \
+		--custom-compile-command 'make lock' - --output-file k8s/requirements.lock
 
 sbom: wheel  ## write dist/sbom.cdx.json: what an environment with the wheel and requirements.lock has in it
 	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from integrations.forge import LIMIT, Forge
+from support.containers import is_image
 from support.places import ROOT
 
 SOURCE = ROOT / "integrations" / "ci"
@@ -51,12 +52,104 @@ def test_a_job_on_github_has_no_more_than_it_needs():
     }
     on = GITHUB[True]  # YAML 1.1 reads the key `on` so; GitHub does not
     assert "pull_request_target" not in on
-    assert "head.repo.full_name == github.repository" in GITHUB["jobs"]["plan"]["if"]
     for job in GITHUB["jobs"]:
         with_secrets = [s for s in steps(job) if "secrets." in str(s)]
         assert {s["name"] for s in with_secrets} == {job.capitalize()}
         checkout = steps(job)[0]
         assert checkout["with"]["persist-credentials"] is False
+
+
+HERE, FORK = {"head": {"repo": {"full_name": "ai/farm"}}}, {"head": {"repo": {"full_name": "stranger/farm"}}}
+GONE = {"head": {"repo": {"full_name": ""}}}
+"""Of pull requests: a fork that was deleted has no name."""
+
+
+def expression(text, **github):
+    """What an expression of GitHub gives: names with dots, strings, ==, && and ||, as its documentation has them."""
+    assert re.fullmatch(r"(?:[\w.]+|'[\w.-]*'|==|&&|\|\||[() \n])+", text), text
+
+    def value(match):
+        name = match[0]
+        if name.startswith("'"):
+            return name
+        found = {"github": {"repository": "ai/farm", **github}, "needs": {"plan": {"outputs": {"changes": "true"}}}}
+        for part in name.split("."):
+            found = found.get(part, "") if isinstance(found, dict) else ""
+        return repr(found)
+
+    python = re.sub(r"'[^']*'|[a-z][\w.]*", value, text).replace("&&", " and ").replace("||", " or ")
+    return eval(" ".join(python.split()), {"__builtins__": {}})  # of the recipe in this repository
+
+
+EVENTS = {
+    "fork": {"event_name": "pull_request", "event": {"pull_request": FORK}},
+    "fork that is gone": {"event_name": "pull_request", "event": {"pull_request": GONE}},
+    "branch": {"event_name": "pull_request", "event": {"pull_request": HERE}},
+    "main": {"event_name": "push", "event": {}},
+    "night": {"event_name": "schedule", "event": {}},
+}
+RUNS = {
+    "fork": {},
+    "fork that is gone": {},
+    "branch": {"plan": "vsphere-pull-request"},
+    "main": {"plan": "vsphere-plan", "apply": "vsphere-production"},
+    "night": {"verify": "vsphere-plan"},
+}
+"""Jobs that an event starts, each with the environment that gives it its passwords."""
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_which_branch_gets_which_password_on_github(event):
+    """A stranger's branch starts nothing; another one waits for the reviewers of an environment of its own."""
+    runs = {}
+    for name, job in GITHUB["jobs"].items():
+        if expression(job["if"], **EVENTS[event]):
+            own = re.sub(r"^\$\{\{(.*)\}\}$", r"\1", job["environment"]).strip()
+            runs[name] = expression(own, **EVENTS[event]) if own != job["environment"] else own
+    assert runs == RUNS[event]
+    assert GITHUB[True]["push"]["branches"] == ["main"]
+    assert "secrets." not in str(GITHUB["env"]) + str([job.get("env") for job in GITHUB["jobs"].values()])
+
+
+@pytest.mark.parametrize(
+    ("variables", "jobs"),
+    [
+        ({"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9"}, set()),
+        ({"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": ""}, set()),
+        ({"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "3"}, {"vsphere-plan"}),
+        ({"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "theirs"}, set()),
+        ({"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "main"}, {"vsphere-plan", "vsphere-apply"}),
+        ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, {"vsphere-verify"}),
+    ],
+)
+def test_which_branch_gets_which_password_on_gitlab(variables, jobs):
+    own = {"CI_PROJECT_ID": "3", "CI_DEFAULT_BRANCH": "main", "CI_COMMIT_BRANCH": "", **variables}
+
+    def holds(rule):
+        assert re.fullmatch(r'(?:\$\w+|"\w+"|==|&&| )+', rule), rule
+        python = re.sub(r"\$(\w+)", lambda match: repr(own.get(match[1], "")), rule)
+        return eval(python.replace("&&", " and "), {"__builtins__": {}})  # of the recipe in this repository
+
+    started = {name for name, job in GITLAB.items() if any(holds(rule["if"]) for rule in job.get("rules", ()))}
+    assert started == jobs
+    text = (SOURCE / "gitlab" / "vsphere-ai.gitlab-ci.yml").read_text("utf-8")
+    assert "PASSWORD" not in str(GITLAB), "no value of a password is in the recipe"
+    assert "masked and PROTECTED" in text
+
+
+def test_actions_and_images_are_named_by_what_they_are():
+    """A tag may be moved to another commit or image, which then has the passwords of the job."""
+    lines = re.findall(r"(?m)^ *(?:- )?uses: (.+)$", (SOURCE / "github" / "vsphere-ai.yml").read_text("utf-8"))
+    assert len(lines) == sum("uses" in step for job in GITHUB["jobs"] for step in steps(job)) == 7
+    for line in lines:
+        assert re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    names = {line.split("@")[0]: line for line in lines}
+    assert len(names) == len(set(lines)), "one commit of each"
+    images = [job["image"] for job in GITLAB.values() if "image" in job]
+    assert images == ["docker.io/library/python:3.13-slim@$PYTHON_DIGEST"]
+    assert "PYTHON_DIGEST" not in GITLAB["variables"], "it has no value that could be out of date"
+    for value, works in (("", False), ("latest", False), ("sha256:" + 64 * "0", True)):
+        assert is_image(images[0].replace("$PYTHON_DIGEST", value)) is works
 
 
 def test_apply_is_approved_is_alone_and_is_not_cancelled():

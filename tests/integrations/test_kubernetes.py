@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
+from importlib.metadata import requires
 
 import pytest
 import yaml
+from support.containers import base, is_image, pinned
 from support.kubernetes_manifests import FILES, FOLDER, command_line, documents, everything, named, pods
+from support.places import ROOT
 
 from vsphere_ai.cli.main import command as program
 from vsphere_ai.language.inventory import load_inventory
@@ -92,7 +94,6 @@ def test_a_pod_is_restricted(name):
         "capabilities": {"drop": ["ALL"]},
     }
     assert {"requests", "limits"} <= container["resources"].keys()
-    assert container["image"] == f"vsphere-ai-fleet:{version('vsphere-ai')}"
     if command_line(pods()[name])[0] == "vsphere-ai":
         assert spec["terminationGracePeriodSeconds"] >= 1800, "a host may be in the middle of its reboot"
 
@@ -185,11 +186,39 @@ def test_no_secret_is_in_them():
         assert not re.search(r"(?i)\b(password|token):\s*(?!\"cmd:)\S", text), path
 
 
-def test_the_image_is_the_other_one_with_what_fleets_need():
+def test_the_image_is_the_other_one_with_exactly_what_fleets_need():
     text = (FOLDER / "Containerfile").read_text("utf-8")
-    assert re.search(r"(?m)^FROM vsphere-ai$", text)
     assert text.rstrip().endswith("USER vsphere-ai")
-    (needed,) = re.findall(r'"(distributed[^"]+)"', text)
+    (install,) = re.findall(r"(?m)^RUN pip install (.+)$", text)
+    assert install == "--no-cache-dir --require-hashes --requirement /tmp/requirements.lock"
+    assert "COPY k8s/requirements.lock /tmp/requirements.lock" in text
+    locked = (FOLDER / "requirements.lock").read_text("utf-8")
+    names = re.findall(r"(?m)^([a-z0-9-]+)==([\w.]+)", locked)
+    hashes = re.split(r"(?m)^[a-z0-9-]+==", locked)[1:]
+    assert len(hashes) == len(names)
+    assert all("--hash=sha256:" in each for each in hashes)
     from packaging.requirements import Requirement
 
-    assert version("distributed") in Requirement(needed).specifier
+    (needed,) = [Requirement(each) for each in requires("vsphere-ai") if each.startswith("distributed")]
+    assert needed.specifier.contains(dict(names)["distributed"])
+    known = dict(re.findall(r"(?m)^([a-z0-9-]+)==([\w.]+)", (ROOT / "requirements.lock").read_text("utf-8")))
+    assert {name: text for name, text in names if known.get(name, text) != text} == {}, "make lock"
+
+
+def test_no_image_is_built_on_a_base_without_a_digest():
+    digest = "sha256:" + 64 * "0"
+    text = (FOLDER / "Containerfile").read_text("utf-8")
+    own = (ROOT / "integrations" / "container" / "Containerfile").read_text("utf-8")
+    assert pinned(text, BASE="registry.example.com/vsphere-ai", BASE_DIGEST=digest)
+    assert pinned(own, PYTHON_DIGEST=digest)
+    for wrong in ("", "latest", ":latest", "sha256:", digest[:-1], "sha256:latest"):
+        assert not is_image(base(text, BASE="registry.example.com/vsphere-ai", BASE_DIGEST=wrong)), wrong
+        assert not is_image(base(own, PYTHON_DIGEST=wrong)), wrong
+    assert not is_image(base(text))
+    assert not is_image(base(own))
+
+
+def test_every_pod_runs_one_image_that_is_named_by_its_digest():
+    """That of the manifests is none that is there: until it is replaced, nothing is pulled in its name."""
+    images = {pod["spec"]["containers"][0]["image"] for pod in pods().values()}
+    assert images == {"registry.example.com/vsphere-ai-fleet@sha256:" + 64 * "0"}
