@@ -11,7 +11,9 @@ import time
 from importlib import resources
 
 import pytest
-from support import compiled, fast, labs, seeds
+from hypothesis import HealthCheck, settings
+from support import compiled, fast, labs, passed, programs, seeds
+from support.gates import LONG
 from support.labs import started
 from support.places import ROOT
 
@@ -26,23 +28,31 @@ def pytest_report_header():
 
 def pytest_addoption(parser):
     parser.addoption("--fast", action="store_true", help="only tests that start no lab and no server, and are quick")
+    passed.options(parser)
 
 
 def pytest_configure(config):
     http.client.parse_headers = shortcuts.headers  # as in the copies of the tool
+    # how fast examples are drawn says something about the machine only
+    settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
+    passed.note(config)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
 
 
 def pytest_collection_modifyitems(config, items):
+    passed.leave_out(config, items)
     if config.getoption("--fast"):
         slow = [item for item in items if not fast.is_fast(item)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if fast.is_fast(item)]
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """Thousands of collected tests are not looked through for garbage again and again."""
+    if session.config.option.collectonly:
+        programs.note(session)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -50,6 +60,15 @@ def pytest_collection_finish():
 
 def pytest_report_teststatus(report):
     return labs.status(report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    programs.require(item)
+
+
+def pytest_terminal_summary(terminalreporter):
+    programs.summary(terminalreporter)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -198,7 +217,7 @@ class Client:
     def host(self, name):
         return self.find(self.vim.HostSystem, f"{name}.lab.local")
 
-    def wait(self, task, seconds=10.0):
+    def wait(self, task, seconds=LONG):
         """The result of a task; raises its fault."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -210,7 +229,7 @@ class Client:
             time.sleep(0.01)
         raise AssertionError(f"{task.info.descriptionId} still {task.info.state}")
 
-    def until(self, true, seconds=10.0):
+    def until(self, true, seconds=LONG):
         """Wait until a function answers something true, and return it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.gates import LONG
 
 from tools.docgen import architecture
 from vsphere_ai.compat import gate
@@ -318,7 +319,7 @@ def test_a_quick_command_imports_no_heavy_library(arguments):
         "import sys; from vsphere_ai.cli.main import main; code = main(sys.argv[1:]); "
         f"print('HEAVY', *[m for m in {HEAVY!r} if m in sys.modules]); sys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "HEAVY"
 

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from support.gates import LONG, busy
 from support.training_guests import gone, networked, processes_of  # noqa: F401
 
 from vsphere_ai.app.benchmark_guests import benchmark_guests
@@ -60,13 +61,11 @@ class Bench:
 
 @pytest.fixture
 def bench(networked):
-    if MPIRUN is None:
-        pytest.skip("no Open MPI here")
     return Bench(networked)
 
 
 def is_clean(bench, run):
-    until = time.monotonic() + 10
+    until = time.monotonic() + LONG
     while any(bench.programs().values()):  # sessions of SSH end a moment later
         assert time.monotonic() < until, bench.programs()
         time.sleep(0.05)
@@ -93,7 +92,7 @@ def test_a_time_out_leaves_no_daemon_and_no_rank_on_any_vm(bench, head):
 
     def watch(found):
         def look():
-            until = time.monotonic() + 10
+            until = time.monotonic() + LONG
             while time.monotonic() < until and any(p.count("all_reduce_perf") < 2 for p in bench.programs().values()):
                 time.sleep(0.05)
             seen.update(bench.programs())
@@ -112,7 +111,7 @@ def test_a_time_out_leaves_no_daemon_and_no_rank_on_any_vm(bench, head):
 def test_an_interruption_ends_what_is_waited_for(bench):
     def later(found):
         def interrupt():
-            until = time.monotonic() + 20
+            until = time.monotonic() + LONG
             while any("all_reduce_perf" not in names for names in bench.programs().values()):
                 assert time.monotonic() < until
                 time.sleep(0.05)
@@ -124,7 +123,7 @@ def test_an_interruption_ends_what_is_waited_for(bench):
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         bench.round(500, before=later)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 60 * busy()
     assert "bench.stopped" in [e.rule for e in bench.said if isinstance(e, Remark)]
     assert is_clean(bench, bench.run)
 

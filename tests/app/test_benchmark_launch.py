@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from support.gates import LONG
 from support.guest_sshd import free_port
 from support.training_guests import gone, guests, processes_of  # noqa: F401
 
@@ -80,7 +81,7 @@ def test_ctrl_c_ends_every_process(two):
     made, said = two("import time\ntime.sleep(600)\n"), []
 
     def look(_):
-        until = time.monotonic() + 20
+        until = time.monotonic() + LONG
         while sum(len(processes_of(each.run)) for each in made) < 4:
             assert time.monotonic() < until
             time.sleep(0.05)

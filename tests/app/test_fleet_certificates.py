@@ -11,6 +11,7 @@ import pytest
 import trustme
 from cryptography import x509
 from support.dask_fleet import certificate, expired_certificate
+from support.programs import needs_program
 
 from vsphere_ai.app import (
     CertificatesRequest,
@@ -47,6 +48,7 @@ def test_keys_and_their_folder_are_their_owners_whatever_the_umask(pki, umask):
     assert modes(pki) == {"pki": 0o700, **dict.fromkeys(names, 0o600)}
 
 
+@needs_program("openssl")
 def test_an_authority_is_made_once_and_signs_what_comes_later(pki):
     authority, first = make_certificates(CertificatesRequest(pki, ("scheduler,fleet.example.com,192.0.2.7",)))
     text = authority.path.read_bytes()
@@ -188,7 +190,7 @@ def large(ca, cert, key):
         (early, "is not valid before"),
         (of_another, "is not of the certificate authority"),
         (key_of_another, "is not the key of the certificate"),
-        (encrypted, "or is encrypted"),
+        pytest.param(encrypted, "or is encrypted", marks=needs_program("openssl")),
         (fifo, "is not a regular file"),
         (large, "is larger than"),
         (lambda ca, cert, key: (ca, key, key), "no certificate in PEM form"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from app.test_launch_run import Jobs
+from support.gates import LONG
 from support.training_guests import ALL_REDUCE, gone, networked, processes_of  # noqa: F401
 
 from vsphere_ai.app.launch_run import run_logs, stop_run
@@ -62,7 +63,7 @@ def test_processes_of_both_nodes_have_the_variables_of_their_rank_and_the_right_
 @pytest.mark.parametrize("how", ["a rank is killed", "mpirun is killed", "stop"])
 def test_nothing_is_left_on_any_node(two, how):
     job = launched(two, "import time\ntime.sleep(600)\n").start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + LONG
     while sum(two.processes_in(vm).count("python3") for vm in two.servers) < 6:  # four ranks, two supervisors
         assert time.monotonic() < until, run_logs(job.request)
         time.sleep(0.1)
@@ -76,7 +77,7 @@ def test_nothing_is_left_on_any_node(two, how):
         os.kill(victim, signal.SIGKILL)
         assert job.wait().head.outcome == "failed"
     assert gone(job.run)
-    until = time.monotonic() + 20
+    until = time.monotonic() + LONG
     while any(two.processes_in(vm) for vm in two.servers):
         assert time.monotonic() < until, [two.processes_in(vm) for vm in two.servers]
         time.sleep(0.1)

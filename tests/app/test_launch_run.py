@@ -9,6 +9,7 @@ import time
 
 import pytest
 import yaml
+from support.gates import LONG
 from support.raising import refused
 from support.training_guests import ALL_REDUCE, gone, guests, processes_of, supervisors  # noqa: F401
 
@@ -51,7 +52,7 @@ class Jobs:
         return wait_for_run(self.request, every=0.2)
 
     def until_running(self, count=4):
-        until = time.monotonic() + 20
+        until = time.monotonic() + LONG
         while len(self.rank_pids()) < count:
             assert time.monotonic() < until, self.status()
             time.sleep(0.05)
@@ -147,7 +148,7 @@ time.sleep(600)
 
 def test_nothing_is_left_of_processes_that_do_not_want_to_end(two):
     job = Jobs(two, STUBBORN, processes_per_node=1).start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + LONG
     while (
         len(pids := [p for vm, n in (("trn-01", 0), ("trn-02", 1)) for p in job.log(vm, f"rank-{n}.log").split()]) < 8
     ):
@@ -169,7 +170,7 @@ def test_a_node_whose_supervisor_is_killed_is_gone_for_the_others(two):
     assert len(state.pids) >= 2
     pid = supervisors(two, "trn-02")[0]
     os.kill(pid, signal.SIGKILL)
-    until = time.monotonic() + 20
+    until = time.monotonic() + LONG
     while job.status().head.outcome != "failed":
         assert time.monotonic() < until
         time.sleep(0.1)

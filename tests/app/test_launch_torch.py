@@ -14,6 +14,7 @@ import time
 
 import pytest
 from app.test_launch_run import Jobs
+from support.gates import LONG
 from support.training_guests import gone, networked, processes_of, separate  # noqa: F401
 
 from vsphere_ai.app.launch_run import run_logs
@@ -119,14 +120,13 @@ while not os.path.exists(f"{folder}/done"):
 """
 
 
-@pytest.mark.timeout(300)
 def test_an_elastic_run_goes_on_with_fewer_nodes(three):
     folder = three.folder / "states"
     folder.mkdir()
     job = launched(three, ELASTIC, torchrun={"elastic": "2:3", "max_restarts": 3}, args=[str(folder)])
 
     def until(text):
-        end = time.monotonic() + 120
+        end = time.monotonic() + LONG
         while text not in lines(job)[1]:
             assert time.monotonic() < end, lines(job)[1][-3000:]
             assert not job.status().is_over, lines(job)[1][-3000:]

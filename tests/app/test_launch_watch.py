@@ -8,6 +8,7 @@ import time
 
 import pytest
 from app.test_launch_run import Jobs
+from support.gates import LONG
 from support.training_guests import gone, networked, separate  # noqa: F401
 
 from vsphere_ai.app.launch_run import RunRequest, run_logs, run_status, stop_run, watch_run
@@ -99,7 +100,7 @@ def watched(job, gap=0.3):
     return watch_run(job.request, gap=gap)
 
 
-def until(condition, within=20.0):
+def until(condition, within=LONG):
     end = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < end

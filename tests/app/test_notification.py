@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from support.gates import busy, until
+from support.processes import runs
 
 from vsphere_ai.app import Notifier, NotifyRequest
 from vsphere_ai.app.events import Remark
@@ -120,7 +122,7 @@ def test_a_slow_webhook_is_left_after_its_time(send, slow):
     with webhook(**slow) as (url, _):
         began = time.monotonic()
         [remark] = send(notify_webhook=url, timeout=0.3)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 2 * busy()
     assert remark.rule == "notify.failed"
 
 
@@ -183,19 +185,23 @@ def test_a_command_that_is_not_there(send):
 
 
 def test_a_command_that_hangs_ends_with_its_children(send, tmp_path):
-    child = tmp_path / "child"
+    note = tmp_path / "child"
     command = program(
         tmp_path,
         "import subprocess, sys, time\n"
-        f"p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1.5); open({str(child)!r}, \"w\")'])\n"
-        "time.sleep(60)",
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(note)!r}, 'w').write(str(child.pid) + chr(10))\n"
+        "time.sleep(600)",
     )
-    began = time.monotonic()
-    [remark] = send(notify_command=command, timeout=0.5)
-    assert time.monotonic() - began < 2
-    assert remark.rule == "notify.failed"
-    time.sleep(max(0.0, began + 2.3 - time.monotonic()))
-    assert not child.exists()
+    for seconds in (0.5, 5.0, 50.0):  # a busy machine may end the program before it has a child
+        began = time.monotonic()
+        [remark] = send(notify_command=command, timeout=seconds)
+        assert time.monotonic() - began < seconds + 2 * busy()
+        assert remark.rule == "notify.failed"
+        if note.exists() and note.read_text().endswith("\n"):
+            break
+    child = int(note.read_text())
+    until(lambda: not runs(child), why="the child was left running")
 
 
 def test_both_are_notified_although_the_first_fails(send):

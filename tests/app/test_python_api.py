@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import prefork
+from support.gates import LONG
 
 from vsphere_ai import app
 
@@ -34,7 +35,7 @@ def test_an_example_runs(call, lab, tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "playbooks").symlink_to(ROOT / "playbooks")
     (example,) = [e for e in EXAMPLES if call in e]
-    done = prefork.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    done = prefork.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=LONG, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for words in SAID[call]:
         assert words in done.stdout, done.stdout
@@ -59,5 +60,5 @@ def test_every_name_is_loaded_on_demand():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = app.nothing
     program = "import sys; from vsphere_ai import app; print(*[m for m in ('pydantic', 'pyVmomi') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True)
     assert done.stdout.strip() == ""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 from support.chromium import Visit
-from support.required import required_module, required_program
+from support.programs import path_of, uses_program
+from support.required import required_module
 
 
 @pytest.fixture(scope="session")
+@uses_program("chromium")
 def chromium():
     required_module("playwright", "browser")
     required_module("axe_playwright_python", "browser")
-    program = required_program("chromium", "Chromium: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path_of("chromium"), args=["--no-sandbox"])
         yield browser
         browser.close()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from support.programs import needs_program
 
 from vsphere_ai.security import known_names
 
@@ -111,31 +112,45 @@ def test_bash_completes_by_the_script_that_is_installed(state, tmp_path):
     assert answer.stdout.split() == ["train-01", "train-02", "train-03"]
 
 
-@pytest.mark.parametrize(("shell", "place"), [
-    ("zsh", ".local/share/zsh/site-functions/_vsphere-ai"), ("fish", ".config/fish/completions/vsphere-ai.fish")
-])  # fmt: skip
-def test_zsh_and_fish_get_a_script_that_they_accept(state, tmp_path, shell, place):
+ZSH, FISH = ".local/share/zsh/site-functions/_vsphere-ai", ".config/fish/completions/vsphere-ai.fish"
+
+
+@pytest.fixture
+def other_shell(tmp_path):
+    """The environment of an account with a shell that has no completion."""
     environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/tcsh"}
-    environment = {k: v for k, v in environment.items() if not k.startswith("XDG_")}
+    return {k: v for k, v in environment.items() if not k.startswith("XDG_")}
+
+
+@pytest.mark.parametrize(("shell", "place"), [("zsh", ZSH), ("fish", FISH)])
+def test_zsh_and_fish_get_a_script_when_they_are_named(state, other_shell, tmp_path, shell, place):
     refused = subprocess.run(
-        [PROGRAM, "completion", "install"], env=environment, capture_output=True, text=True, check=False
+        [PROGRAM, "completion", "install"], env=other_shell, capture_output=True, text=True, check=False
     )
     assert refused.returncode == 64
-    subprocess.run([PROGRAM, "completion", "install", shell], env=environment, capture_output=True, check=True)
+    subprocess.run([PROGRAM, "completion", "install", shell], env=other_shell, capture_output=True, check=True)
     script = tmp_path / place
     printed = subprocess.run(
-        [PROGRAM, "completion", shell], env=environment, capture_output=True, text=True, check=True
+        [PROGRAM, "completion", shell], env=other_shell, capture_output=True, text=True, check=True
     )
     assert script.read_text().strip() == printed.stdout.strip()
     assert f"{shell}_complete" in printed.stdout
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed; its script was not run")
-    subprocess.run([shell, "-n", str(script)], check=True)
-    if shell == "fish":
-        code = f"source {script}; complete -C 'vsphere-ai rdma trace train-0'"
-        environment["PATH"] = f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}"
-        done = subprocess.run(["fish", "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["train-01", "train-02", "train-03"]
+
+
+@needs_program("zsh")
+def test_zsh_accepts_its_script(state, other_shell, tmp_path):
+    subprocess.run([PROGRAM, "completion", "install", "zsh"], env=other_shell, capture_output=True, check=True)
+    subprocess.run(["zsh", "-n", str(tmp_path / ZSH)], check=True)
+
+
+@needs_program("fish")
+def test_fish_completes_by_its_script(state, other_shell, tmp_path):
+    subprocess.run([PROGRAM, "completion", "install", "fish"], env=other_shell, capture_output=True, check=True)
+    subprocess.run(["fish", "-n", str(tmp_path / FISH)], check=True)
+    code = f"source {tmp_path / FISH}; complete -C 'vsphere-ai rdma trace train-0'"
+    own = {**other_shell, "PATH": f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}"}
+    done = subprocess.run(["fish", "-c", code], env=own, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["train-01", "train-02", "train-03"]
 
 
 def test_names_are_kept_for_the_owner_only_and_written_once(state):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from support.gates import LONG
 from support.places import PLAYBOOKS
 
 NETWORK = ("pyVmomi", "paramiko", "cryptography")
@@ -39,7 +40,7 @@ def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
     )
     environment = {**os.environ, "VSPHERE_AI_STATE_DIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, env=environment,
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=LONG, env=environment,
         cwd=tmp_path, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "LOADED"
@@ -51,7 +52,7 @@ MODULES = ["execution.runner", "execution.actions.executor", "report.run_text", 
 @pytest.mark.parametrize("module", MODULES)
 def test_what_tells_of_a_run_needs_no_library_for_a_connection(module):
     program = f"import sys, vsphere_ai.{module}; print([m for m in {(*NETWORK, *TERMINAL)!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -63,7 +64,7 @@ def test_a_quick_command_is_quick(arguments, most):
     spent = []
     for _ in range(12):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "vsphere_ai", *arguments], capture_output=True, check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "vsphere_ai", *arguments], capture_output=True, check=True, timeout=LONG)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         if min(spent) <= most:

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import prefork
-from support.gates import struck, until
+from support.gates import LONG, struck, until
 from support.places import INVENTORY, PLAYBOOKS
 
 from vsphere_ai.cli import options, streams
@@ -34,7 +34,7 @@ def run(lab, *arguments, **environment):
     argv = [sys.executable, "-m", "vsphere_ai", arguments[0], "-i", INVENTORY, *arguments[1:]]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), **environment}
     start = subprocess if environment.get("LC_ALL") == "C" else prefork  # a copy has the locale it was made with
-    done = start.run([str(a) for a in argv], env=environment, capture_output=True, timeout=60)
+    done = start.run([str(a) for a in argv], env=environment, capture_output=True, timeout=LONG)
     assert done.returncode in (0, 1, 2), done.stderr.decode("utf-8", "replace")
     assert b"Traceback" not in done.stderr
     return done.stdout, done.stderr
@@ -60,7 +60,7 @@ def on_terminal(lab, *arguments, until=b"", **environment):
             lab.clear_faults()
             until = b""
     os.close(ours)
-    assert process.wait(60) in (0, 1), written.decode("utf-8", "replace")
+    assert process.wait(LONG) in (0, 1), written.decode("utf-8", "replace")
     return bytes(written)
 
 
@@ -155,14 +155,14 @@ class Steps:
     def let_pass(self, seconds):
         end = self.now + seconds
         while self.now < end:
-            assert self.waiting.acquire(timeout=30)
+            assert self.waiting.acquire(timeout=LONG)
             self.go_on.release()
-        assert self.waiting.acquire(timeout=30)  # it has done what it does at the last step
+        assert self.waiting.acquire(timeout=LONG)  # it has done what it does at the last step
         self.waiting.release()
 
     def wait(self, seconds):
         self.waiting.release()
-        assert self.go_on.acquire(timeout=30)
+        assert self.go_on.acquire(timeout=LONG)
         self.now += 0 if self.over else seconds
         return self.over
 

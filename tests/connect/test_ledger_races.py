@@ -123,7 +123,7 @@ def lost(world):
     return [name for name, given in world.given.items() if not given <= has[name]]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_address_is_given_twice_and_none_that_was_given_is_forgotten(monkeypatch):
     seen = Counter()
     with monkeypatch.context() as patch:

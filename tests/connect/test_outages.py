@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 from support.acting import Clock
-from support.gates import LONG, until
+from support.gates import LONG, busy, until
 from support.raising import refused
 
 from vsphere_ai.connect import answers, outage, tls, versions
@@ -360,7 +360,7 @@ def test_a_senseless_answer_is_unreachable_in_one_line(fake, connect, serving, w
     begun = time.monotonic()
     with pytest.raises(Unreachable) as caught:
         vcenter.now()
-    assert time.monotonic() - begun < 30, "an answer may take a minute"
+    assert time.monotonic() - begun < 30 * busy(), "an answer may take a minute"
     assert caught.value.exit_code == 5
     assert "\n" not in caught.value.message
     if what not in ("cut", "no http", "half a gzip"):
@@ -375,7 +375,7 @@ def test_versions_that_trickle_in_are_not_waited_for(authority, serving):
     endpoint = Endpoint("127.0.0.1", port, "root", "x", ca_file=authority.file)
     with pytest.raises(Unreachable):
         versions.probe(endpoint, tls.context(endpoint, 0.5), 0.5)
-    assert time.monotonic() - begun < 50, "it takes more than 100 s to come in"
+    assert time.monotonic() - begun < 50 * busy(), "it takes more than 100 s to come in"
 
 
 def test_what_pyvmomi_does_not_know_is_told_from_what_is_damaged(fake, connect, serving):
@@ -422,7 +422,7 @@ def test_a_large_text_is_refused_soon(fake, connect, serving, body):
     begun = time.monotonic()
     with pytest.raises(Unreachable, match=r"it is larger than 64 MiB|it holds a text larger than 2 MiB"):
         vcenter.now()
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 60 * busy()
 
 
 def test_a_text_that_is_large_but_sensible_is_read(fake, connect):
@@ -476,7 +476,7 @@ def test_an_enormous_answer_takes_little_memory(fake, authority, serving, size, 
     text = b"".join([*map(deflate.compress, parts), deflate.flush()] if packed else parts)
     port = serving(http(text, "text/xml", *(("Content-Encoding: gzip",) if packed else ())))
     argv = [sys.executable, "-c", GREEDY, str(fake.address[1]), str(port), str(authority.file)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, check=True)
     *said, kib = done.stdout.splitlines()
     assert len(said) == 1
     assert "an answer that cannot be read" in said[0]
@@ -493,7 +493,7 @@ def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypa
     begun = time.monotonic()
     with pytest.raises(Unreachable, match="did not answer in time"):
         vcenter.now()
-    assert time.monotonic() - begun < 50, "it takes more than 100 s to come in"
+    assert time.monotonic() - begun < 50 * busy(), "it takes more than 100 s to come in"
     stub.port = port
 
 
@@ -533,7 +533,7 @@ def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, lef
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
             VCenter.connect(endpoint, limits=replace(limits, connect=0.5, answer=60.0))
-        assert time.monotonic() - begun < 30, "the other limits are a minute"
+        assert time.monotonic() - begun < 30 * busy(), "the other limits are a minute"
         assert left_hanging() == []
 
 
@@ -555,7 +555,7 @@ def test_a_server_that_falls_silent_later(fake, authority, limits, left_hanging,
 
     with pytest.raises((Unreachable, OutcomeUnknown)) as caught:
         work()
-    assert time.monotonic() - begun < 30, "the server is silent for a minute"
+    assert time.monotonic() - begun < 30 * busy(), "the server is silent for a minute"
     assert len(left_hanging()) <= 1, left_hanging()  # one that asks whether vCenter is there may wait for its answer
     assert caught.value.exit_code == (9 if method in ("StartService", "CreateFilter") else 5)
 

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.gates import LONG
 
 from vsphere_ai.connect.shared_reads import AT_ONCE, SharedReads
 from vsphere_ai.errors import Unreachable
@@ -28,7 +29,7 @@ class Server:
         with self._lock:
             self.requests.append(tuple(refs))
             fails, at = self.fails.pop(0) if self.fails else None, next(self.clock)
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(LONG)
         if fails:
             raise fails
         return {ref: Facts(ref, {"at": at}) for ref in refs if ref not in self.gone}
@@ -40,7 +41,7 @@ def server():
 
 
 def wait_until(seen):
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while not seen() and time.monotonic() < end:
         time.sleep(0.002)
     assert seen()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from support.gates import LONG
 from support.raising import refused
 
 from vsphere_ai.connect.vcenter import VCenter
@@ -354,7 +355,7 @@ def test_tasks_side_by_side_share_one_collector_and_go_together_into_its_list(fa
         ends = [
             pool.submit(vcenter.run_task, f"VirtualMachine:vm-{n}", "PowerOnVM_Task", timeout=30) for n in range(20)
         ]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LONG
         while len(vcenter._watcher._watches) < 20 and time.monotonic() < deadline:
             time.sleep(0.01)
         farm.hold.set()

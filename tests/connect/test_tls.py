@@ -9,6 +9,7 @@ import time
 
 import pytest
 import trustme
+from support.gates import busy
 from support.raising import refused
 
 from vsphere_ai.connect.outage import Limits
@@ -123,7 +124,7 @@ def test_a_black_hole_is_left_in_time(pin):
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
             VCenter.connect(endpoint, limits=Limits(connect=0.3))
-        assert time.monotonic() - begun < 30, "the other limits are a minute"
+        assert time.monotonic() - begun < 30 * busy(), "the other limits are a minute"
 
 
 def test_a_server_that_stops_answering_is_left_in_time(fake, authority):
@@ -133,7 +134,7 @@ def test_a_server_that_stops_answering_is_left_in_time(fake, authority):
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
             vcenter.now()
-        assert time.monotonic() - begun < 30, "the server is silent for a minute"
+        assert time.monotonic() - begun < 30 * busy(), "the server is silent for a minute"
 
 
 def test_nothing_listening_and_an_unknown_name_are_unreachable():

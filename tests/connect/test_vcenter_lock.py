@@ -58,7 +58,7 @@ def violations(monkeypatch, seed, actors=4):
     return world
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_never_two_hold_it_and_it_never_stays_for_good(monkeypatch):
     seen = Counter()
     with monkeypatch.context() as patch:

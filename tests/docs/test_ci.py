@@ -26,7 +26,10 @@ def made(script):
 
 
 def test_ci_runs_what_has_to_pass_and_nothing_that_is_not_there():
-    found = made((ROOT / ".ci" / "run").read_text("utf-8"))
+    """The newcomer's commands are a script of their own, which the other one calls."""
+    texts = [(ROOT / ".ci" / name).read_text("utf-8") for name in ("run", "newcomer")]
+    assert ".ci/newcomer " in texts[0]
+    found = set().union(*map(made, texts))
     assert found >= NEEDED, f"not run: {sorted(NEEDED - found)}"
     assert found <= TARGETS
 
@@ -45,8 +48,9 @@ def test_targets_are_found_in_a_script(script, found):
     assert made(script) == found
 
 
-def test_ci_fails_where_a_command_fails():
-    assert "set -euo pipefail" in (ROOT / ".ci" / "run").read_text("utf-8")
+@pytest.mark.parametrize("name", ["run", "newcomer"])
+def test_ci_fails_where_a_command_fails(name):
+    assert "set -euo pipefail" in (ROOT / ".ci" / name).read_text("utf-8")
 
 
 @pytest.mark.parametrize("target", ["test", "test-fast", "test-oldest-pyvmomi", "test-reliability"])

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from support import prefork
+from support.gates import LONG
 from support.labs import started
 from support.steady import steady
 
@@ -127,7 +128,7 @@ class Shell:
             stdout=prefork.PIPE,
             stderr=prefork.STDOUT,
             text=True,
-            timeout=100,
+            timeout=LONG,
         )
         return done.returncode, done.stdout
 

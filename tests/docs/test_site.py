@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.programs import path_of, uses_program
+from support.required import required_module
 
 from tools.docgen import site
 
@@ -19,15 +19,9 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]+)\"|<link\b[^>]*\bhref=\"([^\"]+)\"")
 
 
-def needs(module):
-    if importlib.util.find_spec(module) is None:
-        why = f"{module} is not installed: pip install -e '.[site]'"
-        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    needs("material")
+    required_module("material", "site")
     folder = tmp_path_factory.mktemp("site")
     assert site.main([str(folder)]) == 0, "make site"
     return folder
@@ -86,7 +80,7 @@ def test_only_links_that_lead_out_of_the_pages_become_paths():
 
 
 def test_spelling():
-    needs("codespell_lib")
+    required_module("codespell_lib", "site")
     done = subprocess.run(
         [sys.executable, "-m", "codespell_lib", "docs", "playbooks", "inventories", "README.md", "CONTRIBUTING.md",
          "CHANGELOG.md", "--skip", "*.svg,docs/schemas", "--ignore-words", "tools/docgen/words.txt"],
@@ -95,21 +89,18 @@ def test_spelling():
     assert done.stdout == "", "a word that is right goes into tools/docgen/words.txt"
 
 
-BROWSER = Path("/usr/bin/chromium")
 SEEN = [("index.html", "light", 1280), ("how-to/recover.html", "dark", 390), ("kinds/mig.html", "light", 390)]
 
 
 @pytest.fixture(scope="module")
+@uses_program("chromium")
 def browser():
-    needs("playwright")
-    needs("axe_playwright_python")
-    if not BROWSER.exists():
-        why = f"there is no {BROWSER}: apt-get install chromium"
-        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+    required_module("playwright", "browser")
+    required_module("axe_playwright_python", "browser")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=str(BROWSER), args=["--no-sandbox"])
+        chromium = play.chromium.launch(executable_path=path_of("chromium"), args=["--no-sandbox"])
         yield chromium
         chromium.close()
 

@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from support.gates import LONG
 from support.vm_sets import FARM, FULL, INVENTORY, Sets
 
 pytestmark = pytest.mark.lab
@@ -131,14 +132,14 @@ def test_an_acceptance_that_was_killed_in_a_gate_goes_on_with_that_gate(accept, 
     argv = [sys.executable, "-m", "vsphere_ai", *map(str, asked), "-i", str(accept.sets.inventory)]
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ))
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LONG
         while time.monotonic() < deadline and running.poll() is None:
             if accept.file.exists() and "rdma" in json.loads(accept.file.read_text("utf-8"))["statuses"]:
                 break
             time.sleep(0.05)
     finally:
         running.send_signal(signal.SIGKILL)
-        running.communicate(timeout=10)
+        running.communicate(timeout=LONG)
     assert running.returncode == -signal.SIGKILL
     cut = json.loads(accept.file.read_text("utf-8"))
     assert list(cut["statuses"]) == ["assess", "health", "rdma"]

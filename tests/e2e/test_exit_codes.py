@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import prefork
+from support.gates import LONG
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.processes import Process
 from support.screens import compare, ended
@@ -157,7 +158,7 @@ def run(lab, arguments, **streams):
 def test_a_full_output_is_an_error_and_a_closed_one_is_not(lab, arguments):
     with open("/dev/full", "w") as full:
         process = run(lab, arguments, stdout=full, stderr=subprocess.PIPE)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=LONG)[1]
     assert process.returncode == 8
     assert "No space left" in said
     assert "Traceback" not in said
@@ -166,18 +167,18 @@ def test_a_full_output_is_an_error_and_a_closed_one_is_not(lab, arguments):
     process = run(lab, arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     said = process.stderr.read()
-    assert process.wait(60) == 141
+    assert process.wait(LONG) == 141
     assert re.sub(r"still working.*\n", "", said) == "", "a reader that has left needs no words"
 
     with open("/dev/full", "w") as full:
         process = run(lab, arguments, stdout=subprocess.PIPE, stderr=full)
-        assert process.communicate(timeout=60)[0]
+        assert process.communicate(timeout=LONG)[0]
     assert process.returncode == 0
 
     process = run(
         lab, arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: (os.close(1), os.close(2))
     )
-    assert process.communicate(timeout=60) == ("", "")
+    assert process.communicate(timeout=LONG) == ("", "")
     assert process.returncode == 0
 
 
@@ -185,7 +186,7 @@ def test_a_full_disk_under_the_output_of_a_run_stops_it_in_order(lab, farm):
     with open("/dev/full", "w") as full:
         process = run(lab, ["apply", "-i", str(INVENTORY), str(MISSION), "--yes", "--format", "json"], stdout=full,
                       stderr=subprocess.PIPE)  # fmt: skip
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=LONG)[1]
     assert process.returncode == 8, said
     assert "Traceback" not in said
     assert lab.check()["ok"], lab.check()
@@ -195,4 +196,4 @@ def test_nobody_hears_an_error_and_it_still_has_its_code(lab):
     with open("/dev/full", "w") as full:
         for arguments, code in ((["nonsense"], 64), (["show", "20260101-000000-dead"], 64)):
             process = run(lab, arguments, stdout=full, stderr=full)
-            assert process.wait(60) == code
+            assert process.wait(LONG) == code

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from support import prefork
+from support.gates import LONG
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import killed_at
 
@@ -59,7 +60,7 @@ def left_running(lab, cli, soap, farm):
     ssh(soap, "esx01", running=False)
     play = cli.file(MIG + ROLLING)
     argv = [sys.executable, "-c", DIES_BEFORE_STOPPING_SSH, "plan", "-i", str(INVENTORY), str(play), "--start-ssh"]
-    died = prefork.run(argv, env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)
+    died = prefork.run(argv, env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=LONG)
     assert died.returncode == 9
     assert running(farm)
     return play

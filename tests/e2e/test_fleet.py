@@ -12,6 +12,7 @@ import time
 import pytest
 from support import fleets
 from support.fleets import SITES, effects
+from support.gates import LONG
 
 pytestmark = pytest.mark.lab
 PLAY = fleets.playbook()
@@ -88,7 +89,7 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
         stderr=subprocess.STDOUT,
         text=True,
     )
-    seen, deadline = "", time.monotonic() + 60
+    seen, deadline = "", time.monotonic() + LONG
     while after == 0 and "  run " not in seen and time.monotonic() < deadline:
         seen += process.stdout.readline()
     while sum(sum(effects(lab).values()) for lab in sites.values()) < after and time.monotonic() < deadline:

@@ -12,7 +12,7 @@ import pytest
 from support import fleets
 from support.dask_fleet import QUICK, Cluster
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.lab
 SITES = ("berlin", "munich", "oslo", "paris")
 TERMS = {"VSPHERE_AI_FLEET_LEASE": "4", "VSPHERE_AI_FLEET_MARGIN": "0.5", "VSPHERE_AI_FLEET_PATIENCE": "20"}
 BEFORE_THE_FIRST_INTENT = {"on": "Login", "nth": 3, "do": "hold"}

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from support import fleets
 from support.fleets import SITES, effects
+from support.gates import LONG
 from support.processes import Process
 from support.small_disk import KIB, SmallDisk
 
@@ -114,7 +115,7 @@ def test_the_second_signal_leaves_at_once(cli, labs, given, process):
     running.send(signal.SIGINT)
     running.until(lambda _: stopping(running))
     running.send(signal.SIGINT)
-    assert running.wait(30) == 130, running.said
+    assert running.wait(LONG) == 130, running.said
     assert "Traceback" not in running.said
     (fleet,) = fleets_here()
     assert f"vsphere-ai fleet resume {fleet}" in running.said, "not one run of it, but all"
@@ -258,7 +259,7 @@ def small_disk(tmp_path, monkeypatch):
 
     def run(*arguments):
         argv = [*disk.within, sys.executable, "-m", "vsphere_ai", *map(str, arguments)]
-        return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "COLUMNS": "160"}, timeout=120)
+        return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "COLUMNS": "160"}, timeout=LONG)
 
     disk.run = run
     yield disk

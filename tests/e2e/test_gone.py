@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.gates import LONG
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import Process, apply, killed_at
 
@@ -134,7 +135,7 @@ def test_a_vm_that_is_removed_between_its_change_and_the_look_at_it_fails_alone(
     run = apply(lab, MISSION)
     assert run.until(lambda _: lab.get("/lab/faults")["fired"], 60), run.said
     soap.vm("train-04").UnregisterVM()
-    assert run.wait(120) == 1, run.said
+    assert run.wait(LONG) == 1, run.said
     outcomes = json.loads(run.out[-1])["outcomes"]
     assert {(o["target"], o["rule"]) for o in outcomes if o["state"] == "failed"} == {("train-04", "object.gone")}
     assert "Traceback" not in run.said
@@ -150,6 +151,6 @@ def test_a_vm_that_is_moved_and_renamed_during_the_run_is_finished(lab, soap, fa
     vm = soap.vm("train-04")
     soap.wait(vm.Rename_Task("taken-away"))
     soap.wait(vm.parent.CreateFolder("quarantine").MoveIntoFolder_Task([vm]))
-    assert run.wait(120) == 0, run.said
+    assert run.wait(LONG) == 0, run.said
     assert put_back(lab) == {}
     assert farm()["vms"]["taken-away"]["vgpu"] == ["grid_a100-3-20c"]

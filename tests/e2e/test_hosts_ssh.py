@@ -9,6 +9,7 @@ import re
 import time
 
 import pytest
+from support.gates import busy
 from support.labs import started
 from support.seeds import FULL
 from support.ssh_cuts import Watch, When, changes, repeated
@@ -128,7 +129,7 @@ def points(cli, lab, monkeypatch, begin):
     return len(found), [each for pair in zip(hot, anywhere, strict=False) for each in pair] + anywhere[len(hot) :]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_connection_that_is_cut_at_any_packet_of_a_mig_change(lab, cli, ledger, work, monkeypatch):
     every, chosen = points(cli, lab, monkeypatch, work)
     assert every > 100
@@ -209,7 +210,7 @@ def test_a_host_that_freezes_while_it_is_read(lab, cli, ledger, work, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr("vsphere_ai.connect.probing.Prober.__init__", _impatient(1.5))
         assert cli.problems(play) == {(ESX, "ssh.unreachable")}
-    assert time.monotonic() - begun < 45, "it is a minute otherwise"
+    assert time.monotonic() - begun < 45 * busy(), "it is a minute otherwise"
     assert ledger() == before
 
 

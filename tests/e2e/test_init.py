@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from support.gates import LONG
 from support.seeds import cases, chance
 
 from tests.e2e.test_show_plans_empty import farm
@@ -204,7 +205,7 @@ class Talk:
 
     def until(self, words):
         """Read on until these words are there."""
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + LONG
         while words not in self.seen:
             assert time.monotonic() < limit, self.seen
             if select.select([self.terminal], [], [], 0.2)[0]:

@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 
 import pytest
 from support import large_farm, prefork
+from support.gates import LONG
 from support.large_farm import TRAINING
 from support.places import INVENTORY
 from support.seeds import FULL, by_level
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.lab
 FEW, MANY = by_level((200, 1000), (200, 1000), (1000, 10_000))
 PAGE = 500
 """Objects in one answer at most."""
@@ -73,7 +74,7 @@ def measured(lab, playbook):
     state = lab.directory / "state"
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
     argv = [sys.executable, "-c", MEASURED, "plan", "-i", str(INVENTORY), str(playbook), "--format", "json"]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     kib = int(re.findall(r"(?m)^\d+$", done.stderr)[-1])
     return json.loads(done.stdout), lab.get("/lab/traffic"), kib / 1024
@@ -86,7 +87,7 @@ def read_by_apply(lab):
     playbook.write_text("- vms: train-[01:02]\n  hardware: {version: 19}\n", encoding="utf-8")
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
-    done = prefork.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+    done = prefork.run(argv, env=environment, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "read back — done" in done.stdout
     after = lab.get("/lab/traffic")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from support.gates import LONG
 from support.seeds import FULL, cases, chance
 
 from vsphere_ai.connect import session, task_monitor, vcenter
@@ -67,7 +68,7 @@ class Ender(threading.Thread):
         self.start()
 
     def run(self):
-        end = time.monotonic() + 30
+        end = time.monotonic() + LONG
         while not self.lab.get("/lab/faults")["fired"] and time.monotonic() < end:
             time.sleep(0.02)
         begun = time.monotonic()

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from support.gates import busy
 from support.places import PLAYBOOKS
 from support.processes import killed_at
 from support.seeds import ALL, FULL, cases, chance, few
@@ -54,7 +55,7 @@ def test_a_connection_that_breaks_at_the_logout_leaves_no_session(lab, cli, when
     assert next(i for i in lab.check()["invariants"] if i["name"] == "sessions")["ok"]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("point", few(POINTS, 3))
 def test_a_restart_of_vcenter_is_waited_for(lab, cli, clean_wall, point):
     if "clean" not in clean_wall:
@@ -103,7 +104,7 @@ def test_an_outage_that_does_not_end_leaves_a_run_that_can_be_resumed(lab, cli, 
     assert cli.run("apply", MISSION, "--yes") == 5, cli.out + cli.err
     assert "outcome.out-of-sight" in {rule for _, rule in cli.outcomes("unknown")}
     assert "Traceback" not in cli.out + cli.err
-    assert time.monotonic() - begun < 60, "a run waits for 600 s otherwise"
+    assert time.monotonic() - begun < 60 * busy(), "a run waits for 600 s otherwise"
     listens(lab.port)
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     judged = lab.check()
@@ -127,7 +128,7 @@ def test_reads_before_a_run_are_given_up_sooner(lab, cli, ledger, monkeypatch):
     begun = time.monotonic()
     assert cli("plan", MISSION) == 5
     assert "503" in cli.err
-    assert time.monotonic() - begun < 40, "it is a minute otherwise"
+    assert time.monotonic() - begun < 40 * busy(), "it is a minute otherwise"
     assert ledger() == []
 
 
@@ -155,7 +156,7 @@ def test_a_vcenter_that_makes_no_sense_is_one_line_and_code_5(lab, cli, monkeypa
     lab.set_faults(f"- {rule}\n")
     begun = time.monotonic()
     assert cli("plan", MISSION) == 5, cli.out + cli.err
-    assert time.monotonic() - begun < 40, "it is a minute otherwise"
+    assert time.monotonic() - begun < 40 * busy(), "it is a minute otherwise"
     assert says in cli.err
     assert "Traceback" not in cli.err
     assert len([line for line in cli.err.splitlines() if line.startswith("Error") or "127.0.0.1" in line]) == 1, cli.err

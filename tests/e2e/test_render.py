@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 from pyVmomi import vim
+from support.gates import LONG
 from support.places import INVENTORY
 from support.vm_sets import FARM, KEY
 from support.vm_sets import INVENTORY as SETS
@@ -40,7 +41,7 @@ def running(cli, soap):
     option = vim.option.OptionValue(key="guestinfo.metadata", value=json.dumps(METADATA))
     soap.wait(vm.ReconfigVM_Task(vim.vm.ConfigSpec(extraConfig=[option])))
     soap.wait(vm.PowerOnVM_Task())
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while vm.guest.hostName != "node-4" and time.monotonic() < end:
         time.sleep(0.05)
     assert vm.guest.hostName == "node-4"

@@ -8,6 +8,7 @@ import threading
 from itertools import pairwise
 
 import pytest
+from support.gates import LONG
 from support.places import PLAYBOOKS
 from support.processes import apply
 
@@ -284,7 +285,7 @@ def test_a_host_that_somebody_else_put_into_maintenance_stays_so(lab, farm, soap
     assert process.until(lambda out: any(map(rebooting.search, out))), process.said
     soap.wait(soap.vm("train-03").PowerOffVM_Task())
     soap.wait(soap.host("esx02").EnterMaintenanceMode_Task(timeout=10))
-    assert process.wait(60) == 6, process.said
+    assert process.wait(LONG) == 6, process.said
     outcomes = json.loads(process.out[-1])["outcomes"]
     assert {(o["target"], o["rule"]) for o in outcomes if o["state"] == "failed"} == {(ESX2, "host.in-maintenance")}
     assert farm()["hosts"][ESX2]["maintenance"]

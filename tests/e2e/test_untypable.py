@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from support.gates import busy
 from support.places import PLAYBOOKS
 from support.rewriting import in_object
 
@@ -21,7 +22,7 @@ def test_plan_names_it_and_plans_the_rest(cli, lab, answers, path):
     seen = answers(in_object("infra-01", path), rb'\1 xsi:type="FutureState">\2')
     begun = time.monotonic()
     plan = cli.plan(PLAYBOOK)
-    assert time.monotonic() - begun < 40, "vCenter is asked again for a minute when it does not answer"
+    assert time.monotonic() - begun < 40 * busy(), "vCenter is asked again for a minute when it does not answer"
     assert 1 <= sum(seen) <= 2, "the inventory is read once, the VM once more closely"
     (named,) = [f for f in plan["findings"] if f["rule"] == "vcenter.answers"]
     assert named["verdict"] == "unknown"

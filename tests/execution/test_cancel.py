@@ -7,6 +7,7 @@ import threading
 import pytest
 from support.acting import Shells
 from support.estates import ESX1
+from support.gates import LONG
 from support.raising import refused
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, Unreachable
@@ -46,7 +47,7 @@ class Server:
     def enter(self):
         """Send the request, and wait for its end."""
         self.running.add(TASK)
-        assert self.ended.wait(5), "nobody cancelled it"
+        assert self.ended.wait(LONG), "nobody cancelled it"
         if not self.inside:
             raise StepFailed("RequestCanceled")
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from support.estates import ESX1, ESX2, OFF, PCI, estate, guest, host, made, smi, vm, wants
 from support.farms import DIRECT, FULL, MIG, farm
+from support.gates import LONG
 from support.judging import words
 
 from vsphere_ai.errors import (
@@ -307,7 +308,7 @@ def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budge
 
     def reboot(_say):
         begun.set()
-        assert gone.wait(30)
+        assert gone.wait(LONG)
 
     during = {("esx01", "host-back"): lambda _: begun.wait(30), ("esx02", "reboot"): reboot}
     run, executor, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during, failed=gone)
@@ -326,7 +327,7 @@ def test_vms_elsewhere_go_on_after_an_unhealthy_host():
 
     def power_off(_say):
         begun.set()
-        assert gone.wait(30)
+        assert gone.wait(LONG)
 
     during = {("esx01", "host-back"): lambda _: begun.wait(30), (vm(1).name, "power-off"): power_off}
     run, _, _ = go(plan, {("esx01", "host-back"): LOST}, during, failed=gone)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.programs import needs_program
 
 from vsphere_ai.guests.cloud_init import Guest, User, userdata
 from vsphere_ai.guests.netplan import GuestNic
@@ -76,11 +77,8 @@ def said(guest):
 
 def first_boot(guest, *more):
     """Run the last command of a first boot in a network of its own; `more` is done to the network before."""
-    unshare = shutil.which("unshare")
-    if unshare is None or shutil.which("ip") is None:
-        pytest.skip("unshare or ip is not installed")
     alone = [
-        unshare,
+        "unshare",
         "--user",
         "--map-root-user",
         "--net",
@@ -100,6 +98,7 @@ def first_boot(guest, *more):
     return said(guest)
 
 
+@needs_program("ip")
 def test_free_addresses_and_gateways_are_found_and_announced(guest):
     capture = f"""
 cat > {guest}/sniff.py <<'END'
@@ -183,6 +182,7 @@ def meaning(frame):
     return f"announce {target}" if sender == target else f"{sender} asks for {target}"
 
 
+@needs_program("ip")
 def test_an_address_that_another_station_has_is_a_conflict_with_it_and_is_taken_off(guest):
     found = first_boot(
         guest,
@@ -206,6 +206,7 @@ def test_an_address_that_another_station_has_is_a_conflict_with_it_and_is_taken_
     assert not any(gone in left for gone in ("10.0.0.11/", "fd00::11/", "172.16.1.12/"))
 
 
+@needs_program("ip")
 def test_an_address_that_the_kernel_found_to_be_a_duplicate_is_a_conflict(guest):
     found = first_boot(
         guest,
@@ -218,6 +219,7 @@ def test_an_address_that_the_kernel_found_to_be_a_duplicate_is_a_conflict(guest)
     assert found.nics[MGMT].addresses["fd00::12"] == Answer("conflict", ROUTER)
 
 
+@needs_program("ip")
 def test_what_the_renderer_dropped_is_named(guest):
     found = first_boot(
         guest, "ip rule del from 172.16.1.12", "ip addr del 172.16.1.11/24 dev rail1", "ip link set mgmt down"

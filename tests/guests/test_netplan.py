@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from ipaddress import ip_address, ip_interface, ip_network
 
@@ -10,6 +9,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.gates import LONG
+from support.programs import needs_program
 
 from vsphere_ai.guests.netplan import GuestNic, Loader, Route, network_text, read_network, summary
 from vsphere_ai.guests.network_problems import network_problems
@@ -129,15 +130,13 @@ def test_a_line_has_what_each_nic_gets():
     assert summary([GuestNic("n", "00:50:56:00:00:04", primary=True)]) == ["n  00:50:56:00:00:04  no address"]
 
 
+@needs_program("netplan")
 def test_netplan_itself_takes_the_file(tmp_path):
-    netplan = shutil.which("netplan")
-    if netplan is None:
-        pytest.skip("netplan.io is not installed")
     folder = tmp_path / "etc" / "netplan"
     folder.mkdir(parents=True)
     (folder / "50-vsphere-ai.yaml").write_text(network_text(NICS), "utf-8")
     (folder / "50-vsphere-ai.yaml").chmod(0o600)
-    done = subprocess.run([netplan, "generate", "--root-dir", tmp_path], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["netplan", "generate", "--root-dir", tmp_path], capture_output=True, text=True, timeout=LONG)
     assert (done.returncode, done.stderr) == (0, "")
     rail = (tmp_path / "run" / "systemd" / "network" / "10-netplan-rail1.network").read_text("utf-8")
     assert "[RoutingPolicyRule]\nFrom=172.16.1.11/32\nTable=101\n" in rail.replace("Priority=2101\n", "")
@@ -324,6 +323,7 @@ def applied(nics):
             yield f"ip {family} rule add from {rule['from']} lookup {rule['table']} priority {rule['priority']}"
 
 
+@needs_program("ip")
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
@@ -341,13 +341,10 @@ def applied(nics):
     ],
 )
 def test_a_kernel_routes_as_meant(question, expected):
-    unshare = shutil.which("unshare")
-    if unshare is None or shutil.which("ip") is None:
-        pytest.skip("unshare or ip is not installed")
-    alone = [unshare, "--user", "--map-root-user", "--net"]
+    alone = ["unshare", "--user", "--map-root-user", "--net"]
     if subprocess.run([*alone, "ip", "link", "add", "try1", "type", "veth"], capture_output=True).returncode:
         pytest.skip("this machine gives no network namespace with a veth pair")
     script = "\n".join(["set -e", "ip link set lo up", *applied(NICS), f"ip route get {question}"])
-    done = subprocess.run([*alone, "sh", "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*alone, "sh", "-c", script], capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
     assert expected in " ".join(done.stdout.split())

@@ -22,7 +22,7 @@ class Labs:
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._answer() == {"ready": True}
 
-    def start(self, directory: Path, scenario: Path, seconds: float = 20.0):
+    def start(self, directory: Path, scenario: Path, seconds: float = 300.0):
         """Start a lab in a directory and return it when it serves; `AssertionError` with what it said when not."""
         from vsphere_ai.lab import process
 

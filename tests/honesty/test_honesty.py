@@ -9,7 +9,7 @@ from honesty.labs import Labs
 from honesty.report import outcome
 from reliability.harness import Tool
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.lab
 SEED = 1
 ALONE = {name: number for number, name in enumerate(cases.alone())}
 MORE = range(len(ALONE), len(ALONE) + 8)

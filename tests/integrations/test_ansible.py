@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.gates import LONG
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.required import required_module
 
@@ -36,7 +37,7 @@ run()
 def ansible(program, *arguments, cwd, **environment):
     required_module("ansible", "ansible")
     return subprocess.run(
-        [PROGRAMS / program, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=100, check=False,
+        [PROGRAMS / program, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=LONG, check=False,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": f"{PROGRAMS}:{os.environ['PATH']}", **environment},
     )  # fmt: skip
 

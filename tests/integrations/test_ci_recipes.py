@@ -15,6 +15,7 @@ import pytest
 import yaml
 from integrations.forge import LIMIT, Forge
 from support.containers import is_image
+from support.gates import LONG
 from support.places import ROOT
 
 SOURCE = ROOT / "integrations" / "ci"
@@ -228,7 +229,7 @@ class Project:
     def run(self, line, **variables):
         done = subprocess.run(
             ["bash", "-e", "-c", line], cwd=self.work, env={**self.environment, **variables}, capture_output=True,
-            text=True, timeout=100, check=False,
+            text=True, timeout=LONG, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 

@@ -21,6 +21,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from support.gates import LONG
 from support.places import ROOT
 from support.required import required
 
@@ -61,7 +62,7 @@ def wheel(tmp_path_factory):
     options = ("--no-build-isolation", "--no-deps", "--no-index", "--quiet", "--wheel-dir")
     argv = [sys.executable, "-m", "pip", "wheel", *options, target, source]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
-    built = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    built = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONG, check=False)
     assert built.returncode == 0, built.stderr
     (path,) = target.iterdir()
     return path
@@ -105,7 +106,7 @@ def test_the_first_steps_need_nothing_but_the_wheel(prefix, tmp_path):
 
     def run(*words):
         done = subprocess.run([program, *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
-                              timeout=100, check=False)  # fmt: skip
+                              timeout=LONG, check=False)  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

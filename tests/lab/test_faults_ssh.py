@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import paramiko
 import pytest
-from support.gates import struck
+from support.gates import LONG, struck
 
 ESX = "esx02.lab.local"
 SET = "esxcli system settings advanced set -o /Net/PVRDMAVmknic -s vmk2"
@@ -55,7 +55,7 @@ def host(lab):
     return next(h for h in lab.get("/lab/farm")["hosts"] if h["name"] == ESX)
 
 
-def wait_for(true, seconds=10.0):
+def wait_for(true, seconds=LONG):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "did not happen in time"

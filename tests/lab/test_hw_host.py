@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from support.gates import LONG
 
 from vsphere_ai.lab.hardware import parts, vgpu
 from vsphere_ai.lab.hardware.gpu import Activation, Gpu, Nvml, NvmlError
@@ -19,7 +20,7 @@ def make(board="a100-40gb", *, driver="470.256.02", count=2, **fields):
     return Host("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs, boot_seconds=0.05, shutdown_seconds=0.0, **fields)
 
 
-def wait_for(condition, seconds=5.0):
+def wait_for(condition, seconds=LONG):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "did not happen in time"

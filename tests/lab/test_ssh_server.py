@@ -1,7 +1,6 @@
 """The lab's SSH server with real clients: paramiko always, OpenSSH where it is installed."""
 
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -10,6 +9,8 @@ import time
 
 import paramiko
 import pytest
+from support.gates import LONG
+from support.programs import needs_program
 
 from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.gpu import Gpu
@@ -65,7 +66,7 @@ def refuses(port):
     return False
 
 
-def wait_for(condition, seconds=5.0):
+def wait_for(condition, seconds=LONG):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
@@ -272,7 +273,7 @@ def test_a_half_open_client_does_not_hold_up_others(server):
         assert run(connection, "true")[2] == 0
 
 
-openssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client here")
+openssh = needs_program("ssh")
 
 
 def ssh(server, tmp_path, *words, text=None):
@@ -285,7 +286,9 @@ def ssh(server, tmp_path, *words, text=None):
         "-o", "StrictHostKeyChecking=yes", "-o", "PubkeyAuthentication=no", "root@127.0.0.1", *words,
     ]  # fmt: skip
     environment = {**os.environ, "SSH_ASKPASS": str(asker), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
-    return subprocess.run(command, env=environment, input=text, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(
+        command, env=environment, input=text, capture_output=True, text=True, timeout=LONG, check=False
+    )
 
 
 @openssh

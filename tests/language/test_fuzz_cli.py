@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.fuzzing import FULL, SEED, made_up, originals, skeletons, spoilt
+from support.gates import LONG
 
 MEMORY = 150 << 20
 SAMPLE = 200 if FULL else 50
@@ -128,7 +129,7 @@ def test_bombs_are_refused_at_once_and_in_little_memory(here, kind):
     for name, content in bombs().items():
         (folder / f"{name}.yml").write_bytes(content)
     argv = [sys.executable, "-c", MEASURE, *COMMANDS[kind]]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-300:]}\n{done.stderr[-2000:]}"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     results = [line for line in lines if "code" in line]

@@ -23,6 +23,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from support.gates import LONG
+
 DIED = 137
 """What a process ends with that died at a point; a killed one shows the same in a shell."""
 _doing = threading.local()
@@ -78,7 +80,7 @@ def hang_up():
     os.dup2(nowhere, 2)
     for terminal in _terminals:
         terminal.stdin.close()
-        terminal.wait(10)
+        terminal.wait(LONG)
 
 
 ACTS = {"die": die, "fill-disk": fill_disk}

@@ -15,6 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.gates import LONG
+
 HERE = Path(__file__).parent
 R0, R1, R2 = HERE / "r0", HERE / "r1", HERE / "r2"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
@@ -120,7 +122,7 @@ class Tool:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(LONG)
 
 
 def effects(lab):

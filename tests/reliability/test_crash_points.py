@@ -23,7 +23,6 @@ def chosen(points, number):
     return chance("crash").sample([p for p in points if p.startswith(position)], k=SMALL)[number // len(POSITIONS)]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", cases(SMALL, LARGEST))
 def test_a_run_that_dies_at_a_point_is_resumed(mission, number):
     point = chosen(mission.points, number)

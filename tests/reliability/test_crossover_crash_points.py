@@ -12,6 +12,7 @@ from reliability.conftest import farm
 from reliability.crash import DIED
 from reliability.harness import Spec, picture
 from support.crossovers import VGPUS
+from support.gates import LONG
 from support.seeds import ALL, FULL, cases, chance
 
 from vsphere_ai.app import EstateRequest, NodesRequest
@@ -41,7 +42,7 @@ class Crossing:
     def held_at(self, rule):
         """Begin one, and return it when it has met a rule that holds it."""
         self.lab.set_faults(f"- {rule}\n")
-        going, end = self.begin(), time.monotonic() + 20
+        going, end = self.begin(), time.monotonic() + LONG
         while not self.lab.get("/lab/faults")["fired"]:
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -79,7 +80,6 @@ def crossing(tool, tmp_path_factory):
         yield made
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", cases(SMALL, SMALL * 4, LARGEST))
 def test_a_crossover_that_dies_at_a_point_is_put_back(crossing, number, tmp_path, monkeypatch):
     points = crossing.points if ALL else chance("crossover").sample(crossing.points, k=SMALL * (4 if FULL else 1))
@@ -103,7 +103,6 @@ def unfinished(tool):
     return [run for run in runs if run["state"] != "finished"]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("call", ["ShutdownGuest", "MigrateVM_Task", "PowerOnVM_Task"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_ctrl_c_puts_everything_back(crossing, call, nth, tmp_path, monkeypatch):
@@ -119,7 +118,6 @@ def test_ctrl_c_puts_everything_back(crossing, call, nth, tmp_path, monkeypatch)
     crossing.judge(ended.text)
 
 
-@pytest.mark.timeout(60)
 def test_a_second_one_is_refused(crossing, tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     crossing.afresh()

@@ -11,9 +11,9 @@ import sys
 import pytest
 import yaml
 from reliability.harness import AGAIN, HERE, LIMITS, TUNE, Mission, Spec, effects
+from support.gates import LONG
 from support.seeds import cases, chance
 
-pytestmark = pytest.mark.timeout(180)
 WEATHERS = {
     "cut": {"corrupt": 0.01},
     "reset": {"reset": 0.01},
@@ -61,7 +61,7 @@ class Links:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(LONG)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from support.gates import until
 from support.seeds import ALL, FULL, cases, chance
 from support.small_disk import KIB, SmallDisk
 
-pytestmark = pytest.mark.timeout(120)
 UNHEARD = 8
 ONLY_CLEANUP = "only its cleanup is"
 PUTS_BACK = {"ExitMaintenanceMode_Task", "PowerOnVM_Task"}

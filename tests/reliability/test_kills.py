@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 from reliability.harness import Spec, effects, journals
+from support.gates import LONG
 from support.seeds import FULL, cases, chance
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize("number", cases(8, 200))
@@ -75,14 +74,13 @@ def test_killed_again_while_it_is_resumed(mission, number):
     raise AssertionError("no command was killed while it resumed")
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", cases(2, 4, 10))
 def test_stopped_for_a_while(mission, number):
     """The machine slept: when it goes on, vCenter has forgotten the session."""
     random = chance("stop", number)
     long = FULL and number < 2  # with the limits as they are, not as short as the lab's boots
     going = mission.start(Spec(limits={}) if long else None)
-    middle, end = random.uniform(0.05, 0.85) * mission.done.total(), time.monotonic() + 30
+    middle, end = random.uniform(0.05, 0.85) * mission.done.total(), time.monotonic() + LONG
     while effects(mission.lab).total() < middle and time.monotonic() < end:
         time.sleep(0.01)
     time.sleep(random.uniform(0.0, 0.1))
@@ -101,7 +99,7 @@ def test_killed_while_it_reads_over_ssh_it_started(mission):
     """SSH that was started only to read is in no journal; the next command stops it, then starts anew."""
     mission.lab.set_faults([{"on": "ssh: nvidia-smi", "target": "esx03*", "nth": 1, "do": {"delay": "30s"}}])
     going = mission.start()
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while not mission.lab.get("/lab/faults")["fired"] and time.monotonic() < end:
         time.sleep(0.02)
     ended = going.kill_after(0)

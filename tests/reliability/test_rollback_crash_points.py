@@ -105,7 +105,6 @@ def chosen(points, number):
     return [*some, *draw.sample(others, k=SOME - len(some))][number]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", cases(SMALL, SOME, LARGEST))
 def test_a_rollback_that_dies_at_a_point_comes_to_its_end(back, number):
     point = chosen(back.points, number)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from reliability.operating import FAULTS, HOSTS, NAMES, VMS, Operator
 from reliability.planted import Planted
+from support.gates import LONG
 from support.places import ROOT
 from support.seeds import SEED, by_level, cases
 
@@ -108,7 +109,7 @@ def test_what_fails_is_kept_as_a_test_that_fails_alike(tmp_path, monkeypatch, ca
     assert "leave_vm_out" not in {what for what, _ in before}
     argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", str(path)]
     environment = {**os.environ, "RELIABILITY_FAILURES": str(tmp_path / "again")}
-    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "AssertionError: planted" in done.stdout
     assert "1 failed" in done.stdout

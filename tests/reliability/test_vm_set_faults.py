@@ -18,7 +18,6 @@ from support.vm_sets import FARM, play
 
 from vsphere_ai.model.vm_sets import instance_uuid
 
-pytestmark = pytest.mark.timeout(120)
 SLOW = "clone_seconds: 0.1, task_seconds"
 PLACED = {"placement": "{anti_affinity: should, drs_override: until_ready}", "more": "  hardware: {version: 19}\n"}
 NAMES = ("train-01", "train-02", "train-03")

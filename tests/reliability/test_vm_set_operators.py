@@ -11,7 +11,6 @@ from reliability.vm_sets import World
 from support.gates import until
 from support.vm_sets import FARM, play
 
-pytestmark = pytest.mark.timeout(120)
 CARD = ("{name: mgmt, port_group: dvpg-lan, addresses: mgmt}",)
 NAMES = ("train-01", "train-02", "train-03")
 

@@ -79,7 +79,6 @@ def chosen(points, what, number):
     ]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", cases(SMALL, LARGEST))
 def test_a_run_of_a_set_that_dies_at_a_point_is_resumed(sets, number):
     for what in ("grow", "shrink"):

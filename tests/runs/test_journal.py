@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
+from support.gates import LONG
 from support.journals import act, create, of_another_format
 from support.raising import refused
 
@@ -266,7 +267,7 @@ class Writers:
 
     def hold(self, _db):
         self.inside.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(LONG)
 
     def run(self, *works):
         """Carry works out side by side, the first one held until the others wait; return what each raised."""
@@ -280,11 +281,11 @@ class Writers:
 
         threads = [threading.Thread(target=work, args=(0, lambda: self.record._commit(self.hold)))]
         threads[0].start()
-        assert self.inside.wait(20)
+        assert self.inside.wait(LONG)
         threads += [threading.Thread(target=work, args=each) for each in enumerate(works, 1)]
         for each in threads[1:]:
             each.start()
-        until = time.monotonic() + 20
+        until = time.monotonic() + LONG
         while len(self.record._commits._waiting) < len(works) and time.monotonic() < until:
             time.sleep(0.005)
         self.go_on.set()

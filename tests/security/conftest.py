@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import prefork
+from support.gates import LONG
 
 ROOT = Path(__file__).parents[2]
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789"
@@ -85,7 +86,7 @@ def outside(tmp_path):
             env={**os.environ, **(env or {})},
             capture_output=True,
             umask=umask,
-            timeout=100,
+            timeout=LONG,
         )
 
     return run

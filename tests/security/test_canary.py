@@ -23,7 +23,7 @@ from xml.sax import saxutils
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, PublicFormat
-from support.gates import until
+from support.gates import LONG, until
 from support.places import PLAYBOOKS
 
 pytestmark = pytest.mark.lab
@@ -132,7 +132,7 @@ class Case:
                     self.texts |= {f"{what}: {p.name}": p.read_bytes() for p in self.state.rglob("*.db*")}
                     process.send_signal(number)
                     at = "\0"
-            code = process.wait(60)
+            code = process.wait(LONG)
         self.texts[f"output of {what}"] = b"".join(seen)
         return code
 
@@ -183,7 +183,7 @@ def lab_with(folder, canaries, quick_scenario):
     (folder / "canaries").write_text("\n".join(canaries[:2]), encoding="utf-8")
     argv = [sys.executable, str(HERE / "canary_lab.py"), str(folder), "--scenario", str(quick_scenario)]
     running = subprocess.Popen([*argv, "--exit-with", str(os.getpid())], stdin=subprocess.DEVNULL)
-    end = time.monotonic() + 30
+    end = time.monotonic() + LONG
     while not (folder / "lab.json").exists():
         assert running.poll() is None, "the lab did not start"
         assert time.monotonic() < end
@@ -192,7 +192,7 @@ def lab_with(folder, canaries, quick_scenario):
         yield process.find(folder), canaries
     finally:
         running.terminate()
-        running.wait(10)
+        running.wait(LONG)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
+from support.programs import needs_program
 
 from vsphere_ai.security.password_hash import hashed, sha512_crypt
 
@@ -32,7 +32,7 @@ def test_the_vectors_of_the_specification(salt, rounds, password, wanted):
     assert sha512_crypt(password, salt, rounds) == wanted
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+@needs_program("openssl")
 @pytest.mark.parametrize("password", ["a", "correct horse", "x" * 63, "y" * 64, "z" * 65, "pä$$wörd", "q" * 200])
 def test_openssl_makes_the_same(password):
     argv = ["openssl", "passwd", "-6", "-salt", "ab./CD01", "-stdin"]

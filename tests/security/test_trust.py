@@ -14,6 +14,7 @@ import threading
 
 import paramiko
 import pytest
+from support.gates import LONG
 
 from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.trusted import keep_certificate, keep_host_key
@@ -273,7 +274,7 @@ def answering(answer, *arguments):
     while b"accepted" not in seen:
         seen += os.read(main, 4096)
     os.write(main, f"{answer}\n".encode())
-    code = process.wait(60)
+    code = process.wait(LONG)
     os.close(main)
     return seen.decode(), code
 

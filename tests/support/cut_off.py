@@ -10,6 +10,7 @@ import sys
 import time
 
 from support import prefork
+from support.gates import LONG
 from support.places import INVENTORY
 
 ESX1 = "esx01.lab.local"
@@ -44,14 +45,14 @@ def killed_in_the_reboot(lab, what, *, command="apply", after=0.3):
             process.send_signal(signal.SIGKILL)
             break
     process.stdout.read()
-    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
+    assert process.wait(LONG) == -signal.SIGKILL, "".join(seen)
 
 
 def dies(lab, program, *arguments):
     """Run the command line in a Python program that lets it die somewhere; return the exit code."""
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
     argv = [sys.executable, "-c", program, *map(str, arguments)]
-    return prefork.run(argv, env=environment, timeout=60).returncode
+    return prefork.run(argv, env=environment, timeout=LONG).returncode
 
 
 def rebooted(soap, since):

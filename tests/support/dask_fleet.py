@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from support.gates import LONG
 from vsphere_ai.app import CertificatesRequest, fleet_authority, make_certificates
 
 PYTHON = sys.executable
@@ -60,7 +61,7 @@ class Process:
             self.seen += (self.process.stdout.read() or b"").decode(errors="replace")
         return self.seen
 
-    def until(self, pattern, seconds=80.0):
+    def until(self, pattern, seconds=LONG):
         """Wait until the output has a match, and return it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -75,7 +76,7 @@ class Process:
                 break
         raise AssertionError(f"no {pattern!r} in:\n{self.seen}")
 
-    def ended(self, seconds=80.0):
+    def ended(self, seconds=LONG):
         """Wait for its end, and return the exit code."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:

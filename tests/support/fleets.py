@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from itertools import pairwise
 
+from support.gates import LONG
+
 SITES = ("berlin", "munich")
 VMS = 4
 SCENARIO = """
@@ -97,7 +99,7 @@ def hold(lab, nth, call="UpgradeVM_Task"):
     lab.set_faults([{"on": call, "nth": nth, "do": "hold"}])
 
 
-def until(true, seconds=60.0):
+def until(true, seconds=LONG):
     """Wait until a function returns something true; fail where that does not come."""
     end = time.monotonic() + seconds
     while not (found := true()):

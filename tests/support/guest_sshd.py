@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from support.gates import LONG
+from support.programs import path_of, uses_program
 from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
 from vsphere_ai.model.nodes import Node
 
-SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
-needs_sshd = pytest.mark.skipif(SSHD is None, reason="no OpenSSH server here: apt-get install openssh-server")
+SSHD = path_of("sshd")
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Sshd:
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(10)
+            self.process.wait(LONG)
 
 
 class Guests:
@@ -126,9 +127,8 @@ class Guests:
 
 
 @pytest.fixture
+@uses_program("sshd", "ssh-keygen")
 def sshd(tmp_path):
-    if SSHD is None:
-        pytest.skip("no OpenSSH server here: apt-get install openssh-server")
     guests = Guests(tmp_path)
     yield guests
     for server in guests.servers.values():

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 from support import prefork
+from support.gates import LONG
 from support.places import INVENTORY
 
 
@@ -21,6 +23,14 @@ def _heeded():
 
 def _ignored():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def runs(pid):
+    """Tell whether a process is there and has not ended; its state is what follows its name in parentheses."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class Process:
@@ -48,7 +58,7 @@ class Process:
         with self._changed:
             self._changed.notify_all()
 
-    def until(self, true, seconds=30.0):
+    def until(self, true, seconds=LONG):
         """Wait until `true(lines)` of the text so far; False when the process ends before."""
         with self._changed:
             self._changed.wait_for(lambda: true(self.out) or not self._readers[0].is_alive(), seconds)
@@ -60,7 +70,7 @@ class Process:
             self.process.send_signal(number)
         return time.monotonic() - self.began
 
-    def wait(self, seconds=60.0):
+    def wait(self, seconds=LONG):
         """Wait for the end; return the exit code."""
         try:
             code = self.process.wait(seconds)
@@ -101,5 +111,5 @@ def killed_at(lab, line, playbook, *more, inventory=INVENTORY, command="apply"):
             process.send_signal(signal.SIGKILL)
             break
     process.stdout.read()
-    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
+    assert process.wait(LONG) == -signal.SIGKILL, "".join(seen)
     return "".join(seen)

@@ -1,10 +1,7 @@
 """What a test needs beside the project: it is skipped visibly without it, and fails where everything is installed."""
 
 import os
-import shutil
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +15,3 @@ def required(there, what):
 def required_module(name, extra):
     """Go on where a module is installed that an extra of setup.cfg brings."""
     required(find_spec(name), f"{name}: pip install -e '.[{extra}]'")
-
-
-def required_program(name, what):
-    """Return the path of a program, of this environment or of the system."""
-    own = Path(sys.executable).with_name(name)
-    found = str(own) if own.exists() else shutil.which(name)
-    required(found, what)
-    return found

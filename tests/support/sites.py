@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from support.gates import LONG
 from vsphere_ai.app.farm_readings import FarmState
 from vsphere_ai.model.world import World
 from vsphere_ai.report.pages.html import policy
@@ -86,7 +87,7 @@ class Events:
             found.append(line)
         return found
 
-    def next(self, seconds=20.0):
+    def next(self, seconds=LONG):
         """The next event; None once the server has ended the stream."""
         end = time.monotonic() + seconds
         while True:
@@ -127,7 +128,7 @@ def site(state=None, *, metrics=TOKEN, look=lambda: [], app=None):
             yield made
 
 
-def until(true, seconds=10.0):
+def until(true, seconds=LONG):
     """Wait until a function answers something true, and return it."""
     end = time.monotonic() + seconds
     while not (found := true()):

@@ -13,6 +13,8 @@ import termios
 import threading
 import time
 
+from support.gates import LONG
+
 FRAME = re.compile(r"\x1b\[\?7l(.*?)\r\x1b\[\?7h", re.DOTALL)
 
 
@@ -61,7 +63,7 @@ class Terminal:
     def type(self, keys):
         os.write(self._master, keys.encode())
 
-    def until(self, true, seconds=40.0):
+    def until(self, true, seconds=LONG):
         """Wait until `true()`; fail with what was written where that does not come."""
         end = time.monotonic() + seconds
         while not true():
@@ -73,7 +75,7 @@ class Terminal:
         self.until(lambda: any(words in "\n".join(frame) for frame in self.frames[count:]))
         return next(frame for frame in self.frames[count:] if words in "\n".join(frame))
 
-    def wait(self, seconds=60.0):
+    def wait(self, seconds=LONG):
         code = self.process.wait(seconds)
         self._reader.join(5)
         return code
@@ -81,6 +83,6 @@ class Terminal:
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(LONG)
         self._reader.join(5)
         os.close(self._master)

@@ -17,9 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from support.guest_sshd import SSHD, Guests, Sshd, free_port, keygen
+from support.gates import LONG
+from support.guest_sshd import Guests, Sshd, free_port, keygen
+from support.programs import uses_program
 
 UNSHARE = shutil.which("unshare")
+NETWORKED = ("sshd", "ssh-keygen", "ip", "mpirun")
+"""Programs of guests with networks of their own."""
 OWN = 'mount -t tmpfs none /var/tmp && mount --bind {bin} /usr/local/bin && exec "$@"'
 ALL_REDUCE = """
 import os, socket, struct, sys, time
@@ -147,7 +151,7 @@ class NetworkedGuests(TrainingGuests):
         with (own / "log").open("wb") as log:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         number = len(self.servers) + 1
-        until = time.monotonic() + 10
+        until = time.monotonic() + LONG
         while os.readlink(f"/proc/{process.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -178,7 +182,7 @@ class NetworkedGuests(TrainingGuests):
         kind, text, *_ = (self.folder / vm / "host_key.pub").read_text().split()
         with (self.folder / "known_hosts").open("a") as file:
             file.write(f"[{self.network}.{number}]:{self.PORT} {kind} {text}\n")
-        until = time.monotonic() + 10
+        until = time.monotonic() + LONG
         while True:
             try:
                 with socket.create_connection((f"{self.network}.{number}", self.PORT), 1):
@@ -206,7 +210,7 @@ class NetworkedGuests(TrainingGuests):
             for pid, _ in self._inside(vm):
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            self.servers[vm].process.wait(10)
+            self.servers[vm].process.wait(LONG)
 
     def close(self) -> None:
         """End the guests with all that is in them: sessions whose network is gone first would wait for ever."""
@@ -271,9 +275,8 @@ def gone(run: str, within: float = 20) -> bool:
 
 
 @pytest.fixture
+@uses_program("sshd", "ssh-keygen")
 def guests(tmp_path):
-    if SSHD is None:
-        pytest.skip("no OpenSSH server here: apt-get install openssh-server")
     if not may_unshare():
         pytest.skip("this account cannot have a mount namespace")
     made = TrainingGuests(tmp_path)
@@ -282,18 +285,18 @@ def guests(tmp_path):
 
 
 @pytest.fixture
+@uses_program(*NETWORKED)
 def networked(tmp_path):
     yield from with_networks(NetworkedGuests, tmp_path)
 
 
 @pytest.fixture
+@uses_program(*NETWORKED)
 def separate(tmp_path):
     yield from with_networks(SeparateGuests, tmp_path)
 
 
 def with_networks(kind, tmp_path):
-    if SSHD is None or shutil.which("mpirun") is None:
-        pytest.skip("no OpenSSH server or no Open MPI here: apt-get install openssh-server openmpi-bin")
     try:
         made = kind(tmp_path)
     except (OSError, subprocess.CalledProcessError):
@@ -311,4 +314,4 @@ def end(made: TrainingGuests) -> None:
                     os.kill(pid, signal.SIGTERM)
     for server in made.servers.values():
         server.process.send_signal(signal.SIGTERM)
-        server.process.wait(10)
+        server.process.wait(LONG)

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from support.programs import PACKAGES, uses_program
+from support.required import required
 from thirdparty.wire import Wire
 
 HERE = Path(__file__).parent
 GOPATH = Path("/usr/share/gocode")
-PACKAGES = "apt-get install golang-go golang-github-vmware-govmomi-dev"
-
-
-def _give_up(why):
-    # A skipped judge must not look like a passed one where everything is installed on purpose.
-    if os.environ.get("CI"):
-        pytest.fail(f"{why}; install it: {PACKAGES}")
-    pytest.skip(f"{why}: {PACKAGES}")
 
 
 @pytest.fixture(scope="session")
+@uses_program("go")
 def go_client():
     """Build the client on govmomi; takes about 15 s the first time."""
-    if shutil.which("go") is None:
-        _give_up("no Go compiler")
-    if not (GOPATH / "src/github.com/vmware/govmomi").is_dir():
-        _give_up("no sources of govmomi")
+    sources_of_govmomi = GOPATH / "src/github.com/vmware/govmomi"
+    required(sources_of_govmomi.is_dir(), f"sources of govmomi: apt-get install {PACKAGES['go']}")
     sources, target = HERE / "govmomi", HERE / ".build" / "govmomi"
     newest = max(file.stat().st_mtime for file in sources.glob("*.go"))
     if not target.exists() or target.stat().st_mtime < newest:

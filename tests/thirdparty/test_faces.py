@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from pyVmomi import VmomiSupport, vim, vmodl
 from support import prefork
+from support.gates import LONG
 
 PC = vmodl.query.PropertyCollector
 FACES = {"7.0.2": "7.0.2.0", "8.0.3": "8.0.3.0", "9.1.0": "9.1.0.0"}
@@ -105,7 +106,7 @@ def test_the_product_plans_and_applies_on_every_face(face, tmp_path):
     def run(*arguments):
         command = [sys.executable, "-m", "vsphere_ai", *arguments, "-i", str(tmp_path / "inventory.yml")]
         environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(face.lab.directory), "COLUMNS": "200"}
-        return prefork.run(command, env=environment, capture_output=True, text=True, timeout=90, cwd=tmp_path)
+        return prefork.run(command, env=environment, capture_output=True, text=True, timeout=LONG, cwd=tmp_path)
 
     applied = run("apply", "play.yml", "--yes")
     assert applied.returncode == 0, applied.stdout + applied.stderr

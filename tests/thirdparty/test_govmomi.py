@@ -7,6 +7,7 @@ import os
 import subprocess
 
 import pytest
+from support.gates import LONG
 
 CENTER = "/DC0"
 HOSTS = ["esx-odd.lab.local/esx-odd.lab.local", *(f"gpu-a/esx0{n}.lab.local" for n in (1, 2, 3))]
@@ -39,7 +40,7 @@ def said(go_client, session_lab):
         "LAB_PASSWORD": (session_lab.directory / "password").read_text(encoding="utf-8").strip(),
         "LAB_TOKEN": session_lab.token,
     }
-    done = subprocess.run([str(go_client)], env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run([str(go_client)], env=environment, capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     found: dict = {"ledger": session_lab.get("/lab/ledger")["entries"]}
     for line in done.stdout.splitlines():

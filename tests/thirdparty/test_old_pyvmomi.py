@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from support.gates import LONG
 from thirdparty.test_faces import FARM, PLAY, known
 
 OLD = os.environ.get("PYVMOMI_8", "")
@@ -42,7 +43,7 @@ def product(make_lab, tmp_path):
         def run(*arguments, program=("-m", "vsphere_ai")):
             command = [sys.executable, *program, *arguments, "-i", str(tmp_path / "inventory.yml")]
             return subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=90, check=False, cwd=tmp_path
+                command, env=environment, capture_output=True, text=True, timeout=LONG, check=False, cwd=tmp_path
             )
 
         return lab, run

@@ -11,6 +11,7 @@ import pytest
 from pyVim.connect import Disconnect, SmartConnect
 from pyVim.task import WaitForTask, WaitForTasks
 from pyVmomi import VmomiSupport, vim, vmodl
+from support.gates import LONG, busy
 
 PC = vmodl.query.PropertyCollector
 USER = "administrator@vsphere.local"
@@ -168,7 +169,7 @@ def test_waiting_ends_when_the_session_does(lab, shared):
     began = time.monotonic()
     with pytest.raises(vim.fault.NotAuthenticated):
         collector.WaitForUpdatesEx(version, PC.WaitOptions(maxWaitSeconds=30))
-    assert time.monotonic() - began < 25, "it was to wait for 30 s"
+    assert time.monotonic() - began < 25 * busy(), "it was to wait for 30 s"
 
 
 def test_views_are_listed_until_destroyed(si):
@@ -333,7 +334,7 @@ def test_an_estate_with_a_host_that_does_not_answer_can_be_read(make_lab, quick_
     host = named(si, vim.HostSystem, "esx01.lab.local")
     compute, hardware = host.parent, host.hardware.systemInfo.uuid
     WaitForTask(host.RebootHost_Task(True))
-    end = time.monotonic() + 10
+    end = time.monotonic() + LONG
     while host.runtime.connectionState == "connected":
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 
 import click
 import pytest
-from support.required import required
+from support.programs import needs_program
 
 from tools.docgen import man
 from vsphere_ai.cli.main import command
@@ -27,7 +26,6 @@ def leaves(context):
 
 
 def printed(text):
-    required(shutil.which("groff"), "groff: apt-get install groff-base")
     done = subprocess.run(
         ["groff", "-man", "-Tascii", "-Kutf8", "-ww", "-P-cbou", "-rLL=90n"], input=text, capture_output=True,
         text=True, env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True,
@@ -48,6 +46,7 @@ def test_every_command_has_a_page_with_its_options():
 
 
 @pytest.mark.parametrize("name", ["vsphere-ai", "vsphere-ai-apply", "vsphere-ai-lab-faults-add", "vsphere-ai-explain"])
+@needs_program("groff")
 def test_a_page_is_printed_without_a_warning(name):
     text = printed(PAGES[f"{name}.1"])
     assert [
@@ -63,6 +62,7 @@ def test_the_page_of_the_program_has_the_exit_codes():
     assert "another run works on this vCenter" in text
 
 
+@needs_program("groff")
 def test_text_is_no_instruction_to_roff():
     assert printed(
         f".TH X 1\n{man.roff('.SH no heading')}\n.br\n{man.roff(chr(39) + 'tis C:' + chr(92) + 'n --yes')}\n"

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.gates import LONG
 
 from tools.new_kind import files, main
 
@@ -35,7 +36,7 @@ def repository(tmp_path_factory):
         places = {"PYTHONPATH": str(copy), "VSPHERE_AI_LAB_DIR": "", "PYTEST_ADDOPTS": ""}
         return subprocess.run(
             [sys.executable, "-m", *words], cwd=copy, env={**os.environ, **places}, capture_output=True, text=True,
-            timeout=300,
+            timeout=LONG,
         )  # fmt: skip
 
     made = python("tools.new_kind", NAME)

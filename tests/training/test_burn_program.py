@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.gates import LONG
 
 from vsphere_ai.benchmarks.burn import read_report
 from vsphere_ai.training.on_node import burn_file
@@ -19,7 +20,7 @@ def burn(tmp_path, python, *more):
     file = tmp_path / "burn.py"
     file.write_text(burn_file(), "utf-8")
     argv = [python, str(file), *SMALL, *more]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, check=False)
     return done.returncode, read_report(done.stdout.splitlines()), done.stderr
 
 
@@ -55,7 +56,7 @@ def test_a_flipped_bit_is_reported_with_its_cycle_and_step(tmp_path):
     flip += "                loss = torch.nextafter(loss, loss + 1)\n"
     file = tmp_path / "wrong.py"
     file.write_text(text.replace(at, flip + at), "utf-8")
-    done = subprocess.run([PYTHON, str(file), *SMALL], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([PYTHON, str(file), *SMALL], capture_output=True, text=True, timeout=LONG, check=False)
     report = read_report(done.stdout.splitlines())
     assert len(report.digests) == 2
     # the first cycle, of ten steps, is not reported

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from support.gates import LONG
 
 from vsphere_ai.training.on_node import rank_file
 
@@ -27,7 +28,7 @@ def start(tmp_path):
 
     def run(*words, **environment):
         argv = [sys.executable, str(tmp_path / "rank.py"), sys.executable, "-c", SHOW, *words]
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONG, check=False)
 
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +10,15 @@ from pathlib import Path
 
 import pytest
 import trustme
+from support.gates import LONG
+from support.programs import PACKAGES, uses_program
+from support.required import required
 
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 
 HERE = Path(__file__).parent
 GOPATH = Path("/usr/share/gocode")
-PACKAGES = "apt-get install golang-go golang-github-vmware-govmomi-dev"
 LIMITS = Limits(connect=5, answer=20, patience=2, backoff=0.05)
 
 
@@ -35,20 +36,12 @@ class Vcsim:
         return Endpoint("127.0.0.1", self.port, username, password, ca_file=self.ca_file)
 
 
-def _give_up(why: str) -> None:
-    # A skipped judge must not look like a passed one where everything is installed on purpose.
-    if os.environ.get("CI"):
-        pytest.fail(f"{why}; install it: {PACKAGES}")
-    pytest.skip(f"{why}: {PACKAGES}")
-
-
 @pytest.fixture(scope="session")
+@uses_program("go")
 def binary() -> Path:
     """Build the simulator; takes about 15 s the first time."""
-    if shutil.which("go") is None:
-        _give_up("no Go compiler")
-    if not (GOPATH / "src/github.com/vmware/govmomi").is_dir():
-        _give_up("no sources of govmomi")
+    sources_of_govmomi = GOPATH / "src/github.com/vmware/govmomi"
+    required(sources_of_govmomi.is_dir(), f"sources of govmomi: apt-get install {PACKAGES['go']}")
     target = HERE / ".build" / "vcsim"
     if not target.exists() or target.stat().st_mtime < (HERE / "main.go").stat().st_mtime:
         target.parent.mkdir(exist_ok=True)
@@ -86,7 +79,7 @@ def start(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Vcsim]]:
     yield run
     for process in running:
         process.terminate()
-        process.wait(10)
+        process.wait(LONG)
 
 
 def _sha256(pem: bytes) -> str:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from pyVmomi import SoapStubAdapter, vim, vmodl
+from support.gates import LONG
 
 DEV = vim.vm.device
 VERSION = "vim.version.version11"
@@ -26,7 +27,7 @@ class Script:
         return list(view.view)
 
     def wait(self, task):
-        end = time.monotonic() + 15
+        end = time.monotonic() + LONG
         while time.monotonic() < end:
             info = task.info
             if info.state == "success":
