@@ -69,7 +69,10 @@ class ReadBack:
         shared = self.shared or target.kind not in ("host", "vm")
         fresh = collect_one(self.session.vcenter, self.session.shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
-            raise StepFailed(f"{target.name} was removed since planning", "plan again", rule="object.gone")
+            what = (
+                f"{target.name} is not in the inventory any more: it was removed, or the account may no longer see it"
+            )
+            raise StepFailed(what, "plan again", rule="object.gone")
         now = fresh[target.ref]
         if request is not everything:
             now = renewed(self.estate.get(target.ref), now, request)

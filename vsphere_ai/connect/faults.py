@@ -11,12 +11,39 @@ from vsphere_ai.security.redaction import untrusted
 _REMEDIES = {
     "TaskInProgress": "Wait until the other task has ended, then run again.",
     "InvalidPowerState": "Look at the power state in the vSphere Client, then plan again.",
-    "ManagedObjectNotFound": "It was removed since planning; plan again.",
     "MethodNotFound": "This vCenter is too old for it.",
     "HostNotConnected": "Connect the host in the vSphere Client, then run again.",
     "InsufficientGraphicsResourcesFault": "Look at the GPUs' free capacity with `vsphere-ai capacity`.",
     "ToolsUnavailable": "VMware Tools do not run in the guest.",
 }
+
+
+_INVENTORY = frozenset({
+    "VirtualMachine", "HostSystem", "ClusterComputeResource", "ComputeResource", "ResourcePool", "VirtualApp", "Folder",
+    "Datacenter", "Datastore", "StoragePod", "Network", "OpaqueNetwork", "DistributedVirtualPortgroup",
+    "DistributedVirtualSwitch", "VmwareDistributedVirtualSwitch", "VirtualMachineSnapshot",
+})  # fmt: skip
+_OF_A_SESSION = frozenset({
+    "PropertyCollector", "PropertyFilter", "ContainerView", "ListView", "InventoryView", "TaskHistoryCollector",
+    "EventHistoryCollector", "HttpNfcLease",
+})  # fmt: skip
+"""Types of objects that end with the session that made them."""
+
+
+def _not_found(detail: PlainObject) -> str:
+    """Return what explains that an object is not there, by the type of the object that was looked at."""
+    ref = untrusted(str(detail.get("obj") or ""))
+    kind = ref.partition(":")[0]
+    if kind == "Task":
+        # vCenter drops tasks some minutes after they end, and all of them when it restarts (unverified: the time)
+        return "vCenter keeps no record of this task any more. See in the vSphere Client whether it took effect."
+    if kind in _OF_A_SESSION:
+        return f"{ref} belongs to a session that has ended. Run the command again."
+    if kind in _INVENTORY:
+        return f"{ref} was removed, or the account may not see it. Look in the vSphere Client, then run it again."
+    if kind:
+        return f"This server refers to {ref} and does not have it: a service that it does not offer, or lost for now."
+    return "The server does not say which object it did not find. Look in the vSphere Client at what is named above."
 
 
 _REASON_FIELDS = ("name", "property", "invalidProperty", "privilegeId", "reason", "existingState")
@@ -64,4 +91,5 @@ def error_of(detail: PlainObject, doing: str) -> VsphereAiError:
         return ConcurrentChange(
             f"{doing}: another user has changed it since planning", "Plan again and look at the difference."
         )
-    return VimFault(f"{doing}: {said}", _REMEDIES.get(name, ""), detail)
+    remedy = _not_found(detail) if name == "ManagedObjectNotFound" else _REMEDIES.get(name, "")
+    return VimFault(f"{doing}: {said}", remedy, detail)
