@@ -54,6 +54,29 @@ def test_the_same_request_again_changes_nothing():
     assert (again.ledger, again.leases, again.new) == (first.ledger, first.leases, ())
 
 
+def at(vm, host="esx01"):
+    return Place((vm, "trn"), (host,))
+
+
+def test_what_is_missing_is_counted_for_all_vms_that_ask_the_same_pools():
+    ten = NicRequest("mgmt", ("more",), places=tuple(at(f"trn-{n:02d}") for n in range(1, 11)))
+    (problem,) = lease(Ledger(), terms(), [trn(10, ten)]).problems
+    assert "'more' has addresses for 5 of 10 VMs more" in problem.message
+    there = lease(Ledger(), terms(), [trn(2, ten)]).ledger
+    (problem,) = lease(there, terms(), [trn(10, ten)]).problems
+    assert "'more' has addresses for 3 of 8 VMs more" in problem.message
+
+
+def test_vms_of_other_pools_are_not_counted():
+    small = {
+        f"on-{n}": Pool(subnet=f"10.1.{n}.0/29", gateway=f"10.1.{n}.1", affinity=Affinity(hosts=(f"esx0{n}",)))
+        for n in (1, 2)
+    }
+    places = tuple(at(f"trn-{n:02d}", f"esx0{1 + n % 2}") for n in range(1, 15))
+    (problem,) = lease(Ledger(), terms(small), [trn(14, NicRequest("mgmt", places=places))]).problems
+    assert "has addresses for 5 of 7 VMs more" in problem.message
+
+
 def test_a_count_that_falls_gives_nothing_back_until_it_is_released():
     first = lease(Ledger(), terms(), [trn(5)])
     fewer = lease(first.ledger, terms(), [trn(3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from vsphere_ai.addresses.choosing import candidates, listed, no_room
@@ -124,7 +125,9 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
             choice = Choice(terms.pools, names, (*terms.avoided, *terms.seen))
             grown = ledger.with_count(which, new[-1], choice, terms.now)
             if isinstance(grown, NoRoom):
-                return no_room(grown)
+                alike = [i for i in wanted if candidates(terms.pools, which, nic, nic.place(i)) == names]
+                earlier = sum(index < new[0] for index in alike)
+                return no_room(replace(grown, asked=len(alike), free=earlier + grown.free))
             ledger = grown
         holding = ledger.holdings[which]
     return ledger.with_spare(which, max(0, min(nic.spare, holding.count - count)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
-from vsphere_ai.app.locking import held
+from vsphere_ai.app.locking import held, require_lock
 from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
 from vsphere_ai.app.plan_playbook import checked, make_plan
 from vsphere_ai.app.references import load, require_same_references
@@ -63,6 +63,8 @@ class ApplyRequest:
     """The id of its run; a new one where it is empty."""
     compare_only: bool = False
     """Lock, plan again and compare with the saved plan; carry nothing out."""
+    dry_run: bool = False
+    """Nothing is to be carried out, whatever is confirmed."""
     budget: HostBudget | None = None
     """Hosts that may be out of service at once, together with other runs."""
 
@@ -118,6 +120,8 @@ def _apply(
         plan = checked(session, plan, estate)
         if request.compare_only and not plan.problems:
             return RunResult(plan, 0)
+        if not request.dry_run:
+            require_lock(plan, locks)
         confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
         others = () if plan.steps and confirmed else open_runs(session.vcenter)
         outputs = planned_outputs(session, playbook, estate)

@@ -47,11 +47,15 @@ def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> Es
 
 @contextmanager
 def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode | None, emit: Emit) -> Iterator[Hold]:
-    """Hold the locks of the vCenter, and the run itself: no lock mode permits to continue one run twice."""
+    """Hold the locks of the vCenter, and the run itself: no lock mode permits to continue one run twice.
+
+    `lock` None: the mode of the run, and the lock in vCenter where addresses are given, which a weaker one forbids.
+    """
     if session.vcenter.about.instance != record.run.instance:
         text = f"run {record.id} was on another vCenter than this inventory leads to now"
         raise Conflict(text, "check the inventory", rule="run.other-vcenter")
-    with held(session, run, lock or record.run.lock, emit) as locks, hold_run(record.id):
+    mode = lock or (session.lock_mode if session.lock_mode == "vcenter" else record.run.lock)
+    with held(session, run, mode, emit) as locks, hold_run(record.id):
         yield locks
 
 

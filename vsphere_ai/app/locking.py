@@ -8,11 +8,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, LockLost, LockReleased, LockTaken, Remark
+from vsphere_ai.errors import Locked
+from vsphere_ai.model.steps import WriteLeases
 from vsphere_ai.runs.locks import Hold, Mode, hold
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
+
+
+def require_lock(plan: Plan, locks: Hold | None) -> None:
+    """`Locked` where a plan gives or takes addresses of pools without the lock in vCenter, as its first step would."""
+    if locks is None or locks.lock is not None or not any(isinstance(p.step, WriteLeases) for p in plan.steps):
+        return
+    text = f"the plan gives or takes addresses of pools, and --lock {locks.mode} takes no lock in vCenter"
+    help = "leases are only written under that lock: leave --lock out, or write --lock vcenter; nothing was changed"
+    raise Locked(text, help, rule="lock.none")
 
 
 @contextmanager

@@ -91,14 +91,13 @@ def _planned(session: Session, record: Journal, request: ResumeRequest, emit: Em
         emit(Remark("run.changed-later", line))
     origin, plan = Origin(record.run.what, resumes=record, gone=gone, budget=request.budget), planned.plan
     less = _cleanup_of(session, record, planned, emit) if request.cleanup or plan.problems else None
-    if less is None:
-        return planned, origin
     # no one wants what is left of a run any more after a later one has ended well
     outdone = history.is_outdone(next(s for s in among if s.run == record.id), among)
     refused = bool(plan.problems and plan.changed()) and not outdone
     # a plan that is refused has no steps, but something is omitted
-    omitted = 0 if outdone else max(len(plan.steps) - len(less.plan.steps), int(refused))
-    return less, replace(origin, problem_code=exit_code_of(plan.problems) if refused else 0, omitted=omitted)
+    left_out = max(len(plan.steps) - len(less.plan.steps), int(refused)) if less else int(refused)
+    code = exit_code_of(plan.problems) if refused else 0
+    return less or planned, replace(origin, problem_code=code, omitted=0 if outdone else left_out)
 
 
 def _anew(origin: Origin, record: Journal, locks: Hold) -> Origin:

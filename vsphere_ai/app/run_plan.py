@@ -12,6 +12,7 @@ from vsphere_ai.app.account_privileges import require_privileges
 from vsphere_ai.app.address_programs import release_at_programs
 from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
 from vsphere_ai.app.guest_passwords import guest_passwords
+from vsphere_ai.app.locking import require_lock
 from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
@@ -81,6 +82,7 @@ class Origin:
 def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) -> RunResult:
     """Run a confirmed plan to its end, and record it."""
     plan = planned.plan
+    require_lock(plan, session.locks)
     require_privileges(session, plan, planned.estate)
     passwords = guest_passwords(plan, session.inventory.base)
     record = origin.resumes or _new_record(session, planned, origin)

@@ -15,6 +15,7 @@ from vsphere_ai.language.selectors import APPLIES, Conditions, Unread
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.vm_sets import member_of
 
 WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
 CONTAINERS = {
@@ -146,6 +147,8 @@ class _Selector:
         missing: list[str] = []
         for one in (name,) if name in self.names else expand(name):
             found = self.matching(one)
+            if len(found) > 1 and not GLOB.search(one):
+                found = self.of_sets(found) or found
             if not found:
                 missing.append(one)
             elif len(found) > 1 and not GLOB.search(one):
@@ -154,6 +157,11 @@ class _Selector:
         if missing:
             self.missing(missing, groups=groups)
         return chosen
+
+    def of_sets(self, targets: Sequence[Target]) -> tuple[Target, ...]:
+        """Return those of several VMs of one name that the playbook makes: it means them, wherever the others are."""
+        members = ((target, member_of(self.estate, target.ref)) for target in targets)
+        return tuple(target for target, member in members if member is not None and not member.leaving)
 
     def matching(self, text: str) -> tuple[Target, ...]:
         """Return the targets of one name, inventory path, reference or glob."""

@@ -13,6 +13,7 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 from vsphere_ai.sets.adoption import faults_of
+from vsphere_ai.sets.places import place_of
 
 MOST_MEMBERS = 4096
 """Members of a set that are looked for."""
@@ -95,7 +96,8 @@ def _found(
             real[member.ref] = facts.ref
             members.append(_with_faults(member, facts))
         else:
-            members.append(member if member.faults else _refused(member, by_name.get(name, ())))
+            same = _in_folder(by_name.get(name, ()), play.wanted, estate)
+            members.append(member if member.faults else _refused(member, same))
     for index, (generation, facts) in sorted(there.items()):
         member = _leaving(play, estate, index, generation, facts.name)
         real[member.ref] = facts.ref
@@ -137,9 +139,9 @@ def _adopted(
         faults = (Fault("adopt-taken", message, "adopt the VM under a name of the range that no VM of the set has"),)
     elif not same:
         faults = (Fault("not-found", "there is no VM of this name in this vCenter", "give the names of VMs as it has"),)
-    elif len(same) > 1:
-        paths = ", ".join(sorted(estate.path_of(f.ref) for f in same))
-        faults = (Fault("ambiguous", f"{len(same)} VMs have this name: {paths}", "rename the others first"),)
+    elif len(same := _in_folder(same, wanted, estate) if len(same) > 1 else same) != 1:
+        paths = ", ".join(sorted(estate.path_of(f.ref) for f in same)) or "none of them in the folder of the set"
+        faults = (Fault("ambiguous", f"several VMs have this name: {paths}", "rename the others first"),)
     else:
         faults = tuple(faults_of(wanted, same[0], estate))
         if not faults:
@@ -158,8 +160,17 @@ def _with_faults(member: Member, facts: Facts) -> Member:
     return replace(member, faults=(*member.faults, fault))
 
 
+def _in_folder(same: Sequence[Facts], wanted: WantedSet, estate: Estate) -> Sequence[Facts]:
+    """Return the VMs, of some of one name, that are in the folder of a set; elsewhere a name may be used again.
+
+    A VM whose folder cannot be read may be in it.
+    """
+    folder = place_of(wanted, estate)[0].folder if same else ""
+    return [f for f in same if (home := estate.parent_of(f)) is None or home.ref == folder]
+
+
 def _refused(member: Member, same: Sequence[Facts]) -> Member:
-    """Refuse to make a VM whose name another one has, which then stands in its place."""
+    """Refuse to make a VM whose name another one has in the same folder."""
     if not same:
         return member
     other = same[0]
@@ -168,4 +179,4 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     adopt = "" if copied else f", adopt it with: vsphere-ai adopt PLAYBOOK {shell_word(member.name)}"
     help_ = f"wait, if a clone of it is under way; else rename that VM, choose another range{adopt}"
     fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
-    return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))
+    return replace(member, faults=(fault,))
