@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -46,7 +48,7 @@ def test_both_commands_run_in_a_clone_with_few_programs(newcomer, tmp_path):
     assert status == 0, text
     made = [line for line in text.splitlines() if line.startswith("make ") and "demo and" not in line]
     assert made[0] == "make demo"
-    assert made[1].startswith("make test PYTEST_ARGS=--note-passed ")
+    assert made[1].startswith("make test PYTEST_ARGS=--note-passed=")
     assert made[1].endswith("-k some")
     assert len(made) == 2
     assert "found" not in text, "a program that not every machine has"
@@ -108,8 +110,81 @@ def test_what_passed_in_one_place_is_left_out_in_another(tmp_path, options):
         )  # fmt: skip
         return done.stdout
 
-    run("--note-passed", tmp_path / "passed")
+    run(f"--note-passed={tmp_path / 'passed'}")
     assert (tmp_path / "passed").read_text() == "test_it.py::test_good\n"
-    text = run("--but-passed", tmp_path / "passed", "--note-passed", tmp_path / "passed here")
+    text = run(f"--but-passed={tmp_path / 'passed'}", f"--note-passed={tmp_path / 'passed here'}")
     assert "1 failed, 1 passed, 1 skipped" in text, text
     assert (tmp_path / "passed here").read_text() == ""
+
+
+STAND_IN = """#!/bin/sh
+echo "make $*"
+case "$*" in
+{cases}
+esac
+case "$*" in
+*--last-failed*) echo "1 passed in 0.10s"; echo a::again >> "{notes}" ;;
+*--note-passed*) echo "3 passed, 2 skipped in 1.00s"; for n in 1 2; do echo "a::here$n"; done >> "{notes}" ;;
+esac
+exit 0
+"""
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """Run `.ci/run` with stand-ins for make, for the newcomer and for packages that are all installed."""
+
+    def run(cases="", newcomer=0):
+        folder, programs = tmp_path / ".ci", tmp_path / "bin"
+        folder.mkdir()
+        programs.mkdir()
+        shutil.copy(ROOT / ".ci" / "run", folder)
+        notes = "$(echo \"$*\" | sed 's/.*--note-passed=\\([^ ]*\\).*/\\1/')"
+        scripts = {
+            programs / "make": STAND_IN.format(cases=cases, notes=notes),
+            programs / "dpkg-query": "#!/bin/sh\necho install ok installed\n",
+            folder / "newcomer": '#!/bin/sh\n[ -z "$CI" ] || echo CI is set\nprintf \'a::1\\na::2\\na::3\\n\' > "$1"\n'
+            f"echo '3 passed, 5 skipped in 9.00s'\nexit {newcomer}\n",
+        }
+        for path, text in scripts.items():
+            path.write_text(text)
+            path.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        done = subprocess.run([folder / "run"], env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_everything_is_said_in_one_last_line_that_counts_each_test_once(whole):
+    status, text = whole()
+    assert status == 0, text
+    lines = text.splitlines()
+    assert lines[-3:-1] == ["3 passed, 5 skipped in 9.00s", "3 passed, 2 skipped in 1.00s"]
+    assert re.fullmatch(r"5 passed, 2 skipped in \d+\.00s", lines[-1])
+    assert "CI is set" not in text, "what is missing would fail there"
+    assert any(line.startswith("make test JOBS=4 PYTEST_ARGS=--but-passed=") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("cases", "newcomer"),
+    [
+        ("", 2),
+        ("test\\ *) exit 2 ;;", 0),
+        ("test-oldest-pyvmomi) exit 2 ;;", 0),
+        ("lint*) exit 2 ;;", 0),
+        (".venv*) exit 2 ;;", 0),
+    ],
+)
+def test_whatever_fails_fails_the_whole(whole, cases, newcomer):
+    status, text = whole(cases, newcomer)
+    assert status != 0
+    assert "Everything passed" not in text
+
+
+def test_what_fails_on_this_machine_is_tried_once_more_too(whole):
+    status, text = whole("*--last-failed*) ;;\ntest\\ *) echo '1 failed, 2 passed, 2 skipped in 1.00s'; exit 2 ;;")
+    assert status == 0, text
+    assert "make test JOBS=0 PYTEST_ARGS=--but-passed" in text
+    assert text.count("passed alone") == 1
+    assert text.splitlines()[-1].startswith("4 passed, 2 skipped in ")

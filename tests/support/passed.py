@@ -6,6 +6,7 @@ from pathlib import Path
 
 
 def options(parser):
+    """Add the options; their values are joined with `=`, else pytest looks for its files where they point to."""
     parser.addoption("--note-passed", metavar="FILE", help="add the ids of the tests that pass to a file")
     parser.addoption("--but-passed", metavar="FILE", help="only tests whose ids are not in this file")
 

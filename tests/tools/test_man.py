@@ -54,6 +54,7 @@ def test_a_page_is_printed_without_a_warning(name):
     ] == []
 
 
+@needs_program("groff")
 def test_the_page_of_the_program_has_the_exit_codes():
     text = " ".join(printed(PAGES["vsphere-ai.1"]).split())
     assert [code for code, _ in man.exit_codes()] == [
