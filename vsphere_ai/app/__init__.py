@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.approval import Confirm
     from vsphere_ai.app.assess_farm import AssessRequest, AssessResult, assess, attested_questions
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
+    from vsphere_ai.app.cleanup_from_vcenter import FromVCenterRequest, resume_from_vcenter
     from vsphere_ai.app.destroy_sets import DestroyRequest, destroy
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
@@ -184,6 +185,7 @@ _NAMES = {
     "new_files": "require_absent write_new",
     "report_files": "report_source save_pages save_report",
     "results": "Proposal RunResult",
+    "cleanup_from_vcenter": "FromVCenterRequest resume_from_vcenter",
     "resume_run": "ResumeRequest resume",
     "rollback_run": "RollbackRequest rollback",
     "run_follow": "RunFollower RunProgress",
@@ -234,6 +236,7 @@ __all__ += [
 ]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]
+__all__ += ["FromVCenterRequest", "resume_from_vcenter"]
 __all__ += ["ProjectRequest", "ProjectResult", "find_vcenter", "project_files", "read_project", "require_reference"]
 __all__ += ["why_no_password", "why_not_found"]
 __all__ += ["report_source", "require_absent", "save_pages", "save_report", "write_new"]

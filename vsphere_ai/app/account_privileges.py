@@ -12,6 +12,7 @@ from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need, lacking, needed
+from vsphere_ai.planning.record_privileges import for_record
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -64,6 +65,7 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     if not plan.steps:
         return []
     needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
+    needs = tuple(sorted({*needs, *record_needs(session, plan, estate)}))
     at, known, lacks = session.lacking
     if needs and (needs != known or time.monotonic() - at > LASTS):
         try:
@@ -72,6 +74,23 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
             return []
         session.lacking = (time.monotonic(), needs, lacks)
     return lacks if needs else []
+
+
+def record_needs(session: Session, plan: Plan, estate: Estate) -> tuple[Need, ...]:
+    """Return what writing down takes what a plan puts out of service; nothing where it puts nothing out."""
+    from vsphere_ai.connect.out_records import is_defined
+    from vsphere_ai.connect.plain import privilege_of
+    from vsphere_ai.connect.vcenter_lock import HOME, root_of
+    from vsphere_ai.execution.openings import puts_out
+
+    if not puts_out(plan):
+        return ()
+    root = root_of(session.vcenter)
+    homes = (f for f in estate.of_type("Folder") if f.get("name") == HOME and f.get("parent") == root)
+    home = next(((f.name, f.ref) for f in homes), ("the root folder", root))
+    if not session.record_defined:
+        session.record_defined = is_defined(session.vcenter)
+    return for_record(home, root, privilege_of, defined=session.record_defined)
 
 
 def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:

@@ -16,7 +16,7 @@ from vsphere_ai.app.launch_control import close
 from vsphere_ai.benchmarks.trials import Trial
 from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests
 from vsphere_ai.errors import StepFailed, VsphereAiError
-from vsphere_ai.execution.actions.cancel import Withdrawn
+from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:

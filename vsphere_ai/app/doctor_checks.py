@@ -14,11 +14,15 @@ from pathlib import Path
 
 from cryptography import x509
 
+from vsphere_ai.app.out_of_service import out_runs
 from vsphere_ai.app.session import Session, endpoint_of
 from vsphere_ai.compat.gate import LOOK, rules
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.hostkeys import HostKeys
+from vsphere_ai.connect.out_records import is_defined
+from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.service import is_running, locked_out
+from vsphere_ai.connect.vcenter_lock import place, root_of
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model import api_fields
@@ -28,6 +32,8 @@ from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
+from vsphere_ai.planning.privileges import lacking
+from vsphere_ai.planning.record_privileges import for_record
 from vsphere_ai.reading.collector import Depth, Request, collect, left_running
 from vsphere_ai.reading.host_calls import is_worth, may_accelerate
 from vsphere_ai.security.credentials import fetch
@@ -74,6 +80,7 @@ def examine(session: Session) -> Iterator[Check]:
     yield from library_of(about)
     yield clock(vcenter.now)
     yield tags(session)
+    yield from out_of_service(session)
     checks, estate = evaluate(read(session), lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
     yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
@@ -261,6 +268,25 @@ def tags(session: Session) -> Check:
         return Check("tags", "ok", words)
     remedy = "make the tags, or give the account a global permission with System.Read"
     return Check("tags", "fail", f"{words}, and {of} names some", remedy)
+
+
+def out_of_service(session: Session) -> Iterator[Check]:
+    """Name what runs have out of service by what vCenter keeps of them, and look whether this account may write it."""
+    runs = out_runs(session.vcenter)
+    for run in runs:
+        verdict: Health = "ok" if run.works else "fail"
+        yield from (Check("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
+    if not any(run.still or run.damage for run in runs):
+        yield Check("runs", "ok", "no run has anything out of service by what vCenter keeps")
+    defined = is_defined(session.vcenter)
+    needs = for_record(place(session.vcenter), root_of(session.vcenter), privilege_of, defined=defined)
+    missing = lacking(needs, session.vcenter.missing_privileges)
+    words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
+    if words:
+        text = f"the account lacks {words}, with which a run writes down what it has out of service"
+        yield Check(
+            "runs", "warn", text, "runs that take hosts or VMs out of service are refused; see docs/security.md"
+        )
 
 
 # -- hosts and clusters

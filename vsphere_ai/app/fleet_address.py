@@ -68,6 +68,8 @@ def needed() -> Iterator[None]:
     try:
         yield
         logging.getLogger(PACKAGE).setLevel(logging.ERROR)  # importing it has set another level
+        # it logs the stack of each vain reconnection; that the scheduler is gone is said in our own words
+        logging.getLogger(f"{PACKAGE}.client").setLevel(logging.CRITICAL)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in LIBRARIES:
             raise

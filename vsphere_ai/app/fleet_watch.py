@@ -44,6 +44,7 @@ class Watch:
     ) -> None:
         self._fleet, self._coordinator, self._emit, self._where = fleet, coordinator, emit, where
         self.placed: dict[str, _Placed] = {}
+        self._said_lost = False
 
     def place(self, shard: Shard) -> None:
         """Have a shard carried out by any worker of its vCenter."""
@@ -63,11 +64,21 @@ class Watch:
     def look(self) -> None:
         """Look at every shard on which no worker works: place it again, or settle it."""
         idle = [each for run, each in self.placed.items() if self._is_idle(run, each)]
+        self._say_lost()
         if not idle:
             return
         offers = () if self._fleet.lost else self._fleet.offers()
         for each in idle:
             self._look(each, offers)
+
+    def _say_lost(self) -> None:
+        """Say once that the scheduler is gone, also while no shard needs it."""
+        if self._said_lost or not self.placed or not self._fleet.lost:
+            return
+        self._said_lost = True
+        name = next(iter(self.placed.values())).shard.vcenter
+        text = f"the scheduler at {self._fleet.address} was lost: workers end what they are at, and take nothing new"
+        self._emit(name, Remark("fleet.scheduler", text))
 
     def _is_idle(self, run: str, each: _Placed) -> bool:
         if not self._coordinator.is_held(run):

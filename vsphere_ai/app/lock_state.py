@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.out_of_service import out_runs
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.vcenter_lock import Found
@@ -16,12 +17,16 @@ from vsphere_ai.runs.locks import Note
 
 @dataclass(frozen=True)
 class LockState:
-    """The lock on this machine and the one in vCenter, None where it is free."""
+    """The lock on this machine and the one in vCenter, None where it is free.
+
+    `out` says what runs have out of service by what vCenter keeps of them, and what puts it back.
+    """
 
     vcenter: str
     local: Note | None
     advisory: Found | None
     expired: bool
+    out: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, str]:
         """Return in words who holds the lock on this machine, and the one in vCenter."""
@@ -43,7 +48,7 @@ class LockState:
             since = holder["since"].isoformat() if holder["since"] else None
             until = expires.isoformat() if expires else None
             advisory = {**holder, "since": since, "expires": until, "expired": self.expired}
-        return {"vcenter": self.vcenter, "local": local, "advisory": advisory}
+        return {"vcenter": self.vcenter, "local": local, "advisory": advisory, "out_of_service": list(self.out)}
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,15 @@ class UnlockRequest:
 def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emit = ignore) -> tuple[LockState, bool]:
     """Call `shown` with who holds the locks, and remove the one in vCenter when that is confirmed.
 
+    What a run has out of service stays written in vCenter: without it nobody would know what to put back.
     Returns the locks as they were, and whether one was removed. `Locked` while its holder runs on this machine.
     """
     with open_session(request.estate, None, emit) as session:
         note = locks.here(session.vcenter.about.instance)
         found = vcenter_lock.find(session.vcenter)
         expired = found is not None and found.expired(session.vcenter.now())
-        state = LockState(session.vcenter.name, note, found, expired)
+        out = tuple(line for run in out_runs(session.vcenter) for line in run.lines())
+        state = LockState(session.vcenter.name, note, found, expired, out)
         emit(Status(""))
         shown(state)
         if found is None:

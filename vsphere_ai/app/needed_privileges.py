@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vsphere_ai.app.account_privileges import record_needs
 from vsphere_ai.app.doctor_checks import examine
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
@@ -46,6 +47,7 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         plan, estate = make_plan(session, playbook)
         needs = (
             *needed(plan, estate, privilege_of),
+            *record_needs(session, plan, estate),
             *unplanned(plan, session.desired(playbook, estate), estate, privilege_of),
         )
         if session.settings.lock == "vcenter":

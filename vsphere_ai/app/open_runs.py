@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.app.out_of_service import PATHS, WORDS, left_out_of_service
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.planning.resume import still_so
 from vsphere_ai.runs import history, journal
@@ -16,21 +17,6 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.model.recorded_steps import RecordedPending
-
-PATHS = {
-    "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
-    "VirtualMachine": ("name", "runtime.powerState", "runtime.host"),
-}
-WORDS = {
-    "maintenance": "is in maintenance mode",
-    "ssh": "has SSH running",
-    "ssh-on": "has SSH stopped",
-    "service": "has a service stopped that was running",
-    "off": "is powered off",
-    "moved": "is on another host",
-    "reboot": "may be about to reboot",
-    "restart": "has to restart before what was changed there counts",
-}
 
 
 def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
@@ -46,7 +32,8 @@ def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
 def open_runs(vcenter: VCenter) -> tuple[str, ...]:
     """Return in sentences what earlier runs have left on a vCenter and what puts it back; what is back is left out.
 
-    What vCenter does not answer counts as left.
+    Runs of this machine by their journals, others by their records in vCenter. What vCenter does not answer counts as
+    left.
     """
     found = []
     for seen, request in pending_runs(vcenter.about.instance):
@@ -56,7 +43,7 @@ def open_runs(vcenter: VCenter) -> tuple[str, ...]:
         facts = _read(vcenter, {o.pending.target.ref for o in left})
         since = f"since run {seen.run}, which was not finished: {request}"
         found += [f"{name} {WORDS[o.pending.kind]} {since}" for o, name in _true(left, facts)]
-    return tuple(found)
+    return (*found, *left_out_of_service(vcenter))
 
 
 def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:

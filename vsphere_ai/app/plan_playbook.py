@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.open_runs import announce
+from vsphere_ai.app.out_of_service import out_problems
 from vsphere_ai.app.read_estate import read_for
 from vsphere_ai.app.references import load
 from vsphere_ai.app.results import Surroundings, exit_code_of
@@ -152,6 +153,8 @@ def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
     found = read_for(session, playbook)
     session.require_targets(playbook, found)
     made, estate = _plan(session, playbook, found, {})
+    out = out_problems(session.vcenter, made, found.objects, session.emit)
+    made = replace(made, problems=tuple(sorted({*made.problems, *out}))) if out else made
     return _with_logins(session, made, estate, playbook), estate
 
 

@@ -10,6 +10,7 @@ from vsphere_ai.app import run_changes
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
+from vsphere_ai.app.out_of_service import settle_record
 from vsphere_ai.app.plan_playbook import plan_again
 from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult, exit_code_of
@@ -74,6 +75,7 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         proposal = Proposal(plan, digest(plan), around, request.yes or not asked, may_go=may_go)
         if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
             if not plan.steps:
+                settle_record(session.vcenter, plan, record, emit)
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
             return RunResult(plan, origin.problem_code or int(bool(origin.gone)), record.id, gone=origin.gone)
         return carry_out(session, planned, _anew(origin, record, locks) if anew else origin, emit)

@@ -11,6 +11,7 @@ from vsphere_ai.app import run_changes
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
+from vsphere_ai.app.out_of_service import settle_record
 from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
@@ -65,6 +66,7 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes)
         if not approve(proposal, request.confirm, emit, Numbers(reboot=request.reboot)):
             if not plan.steps:
+                settle_record(session.vcenter, plan, record, emit)
                 record.update(rolled_back="")  # everything is as it was before the run
             return RunResult(plan, int(bool(gone)), gone=gone)
         origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)

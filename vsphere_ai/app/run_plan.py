@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.account_privileges import require_privileges
 from vsphere_ai.app.address_programs import release_at_programs
-from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
+from vsphere_ai.app.events import Emit, Remark, RunEnded, RunRecorded, RunStarted, StepEvent
 from vsphere_ai.app.guest_passwords import guest_passwords
 from vsphere_ai.app.locking import require_lock
 from vsphere_ai.app.open_runs import open_runs
+from vsphere_ai.app.out_of_service import drop_record, shared_record
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
@@ -91,16 +92,22 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     if origin.locks is not None:
         origin.locks.serve(record)
 
-    context = _context(session, planned, record, _waiting(emit, "run.notice"), passwords)
+    shared = shared_record(session.vcenter, plan, record)
+    context = replace(_context(session, planned, record, _waiting(emit, "run.notice"), passwords), note=shared)
     if origin.measure is not None:
         context = replace(context, measure=origin.measure)
-    runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
+    runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=shared)
     if origin.budget is not None:
         runner.share(RunBudget(origin.budget, record.id))
     session.stop.attach(runner)
     emit(RunStarted(record.id, plan, session.stop, times_of(session, plan), world_of(session)))
     session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
+    shared.take_up(kept=origin.resumes is not None)
+    if origin.takes_over is not None:  # what it had is in this run's record now
+        drop_record(session.vcenter, origin.takes_over)
     run = runner.run()
+    if why := shared.finish():
+        emit(Remark("out-record.not-removed", f"What this run had out of service still stands in vCenter: {why}"))
     result = _result(session, run, record.id, origin)
     emit(RunEnded(result))
     counts = {"exit_code": run.exit_code or origin.problem_code, "skipped": run.unstarted + origin.omitted}

@@ -119,6 +119,8 @@ vars_file_option = click.option(
 inventory_options = _estate_options(inventory_option)
 vcenter_options = _estate_options(inventory_option, vcenter_option)
 """Add the options that name a vCenter; a command gets them as `estate`, as with those above and below."""
+moved_options = _estate_options(moved_inventory_option, vcenter_option)
+"""The same for a run that was recorded with its inventory."""
 host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
 estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
 playbook_options = _estate_options(

@@ -23,7 +23,7 @@ def command(estate: EstateRequest, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
 
     The lock on this machine ends with its process, so there is nothing to remove. A lock in vCenter whose holder runs
-    on this machine is not removed.
+    on this machine is not removed. What runs have out of service is named, and stays written in vCenter.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
@@ -39,6 +39,8 @@ def command(estate: EstateRequest, form: str, yes: bool) -> int:
         if form == "text":
             here, there = state.lines()
             click.echo(f"this machine  {safe(here)}\nvCenter       {safe(there)}")
+            for line in state.out:
+                click.echo(f"! {safe(line)}")
 
     request = app.UnlockRequest(confirm, estate)
     state, removed = app.unlock(request, shown, show_event)

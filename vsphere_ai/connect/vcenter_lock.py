@@ -83,7 +83,7 @@ class Lost(Exception):
     """The lock was taken over, or removed by hand."""
 
 
-class _Taken(Exception):
+class _Taken(FileExistsError):
     """The name exists already."""
 
 
@@ -159,7 +159,7 @@ def acquire(
 
     `announce` is called with the reference of the lock as soon as it is there, before it is complete.
     """
-    home = _home(vcenter)
+    home = home_of(vcenter)
     for _ in range(MOST_ATTEMPTS):
         try:
             ref = _create(vcenter, home, NAME)
@@ -181,10 +181,15 @@ def acquire(
 
 def remove(vcenter: VCenter, ref: str) -> bool:
     """Destroy a lock; False when it was gone. `StepFailed` when another user has put something into it."""
-    inside = _children(vcenter, ref)
+    return destroy_folder(vcenter, ref, NAME)
+
+
+def destroy_folder(vcenter: VCenter, ref: str, name: str) -> bool:
+    """Destroy a folder in `HOME`; False when it was gone. `StepFailed` when more than empty folders are in it."""
+    inside = children_of(vcenter, ref)
     if any(not r.startswith("Folder:") or facts.get("childEntity") for r, facts in inside.items()):
         # destroying a folder destroys what is in it: hosts and VMs as well
-        raise StepFailed(f"the folder '{NAME}' in '{HOME}' has something in it that is not ours", "move it elsewhere")
+        raise StepFailed(f"the folder '{name}' in '{HOME}' has something in it that is not ours", "move it elsewhere")
     try:
         vcenter.run_task(ref, "Destroy_Task", timeout=DESTROYING)
     except VimFault as error:
@@ -199,8 +204,8 @@ def remove(vcenter: VCenter, ref: str) -> bool:
 
 def place(vcenter: VCenter) -> tuple[str, str]:
     """Return name and reference of the folder an account needs rights on: `HOME`, or the root before there is one."""
-    root = _root(vcenter)
-    home = _child(vcenter, root, HOME)
+    root = root_of(vcenter)
+    home = child_of(vcenter, root, HOME)
     return (HOME, home) if home else ("the root folder", root)
 
 
@@ -235,11 +240,11 @@ def _take_over(vcenter: VCenter, found: Found) -> None:
 
 
 def _look(vcenter: VCenter) -> Found | None:
-    home = _child(vcenter, _root(vcenter), HOME)
-    ref = _child(vcenter, home, NAME) if home else None
+    home = child_of(vcenter, root_of(vcenter), HOME)
+    ref = child_of(vcenter, home, NAME) if home else None
     if ref is None:
         return None
-    names = [str(facts.get("name") or "") for facts in _children(vcenter, ref).values()]
+    names = [str(facts.get("name") or "") for facts in children_of(vcenter, ref).values()]
     fields = {word: rest for word, _, rest in (n.partition(" ") for n in names)}
     begun = next((m for m in map(_SINCE.fullmatch, names) if m), None)
     user, _, machine = fields.get("by", "").rpartition("@")
@@ -261,28 +266,32 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _home(vcenter: VCenter) -> str:
-    root = _root(vcenter)
-    found = _child(vcenter, root, HOME)
+def home_of(vcenter: VCenter) -> str:
+    """Return the folder `HOME`, which is made where it is not there."""
+    root = root_of(vcenter)
+    found = child_of(vcenter, root, HOME)
     if found is not None:
         return found
     _write(vcenter, root, HOME)
-    found = _child(vcenter, root, HOME)
+    found = child_of(vcenter, root, HOME)
     if found is None:
         raise StepFailed(f"the folder '{HOME}' was created and cannot be seen", "the account needs System.View on it")
     return found
 
 
-def _root(vcenter: VCenter) -> str:
+def root_of(vcenter: VCenter) -> str:
+    """Return the root folder of the inventory."""
     return str(vcenter.service("rootFolder"))
 
 
-def _child(vcenter: VCenter, parent: str, name: str) -> str | None:
+def child_of(vcenter: VCenter, parent: str, name: str) -> str | None:
+    """Return what has this name in a folder; None where nothing has."""
     found = vcenter.call(str(vcenter.service("searchIndex")), "FindChild", {"entity": parent, "name": name})
     return str(found) if found else None
 
 
-def _children(vcenter: VCenter, ref: str) -> dict[str, Facts]:
+def children_of(vcenter: VCenter, ref: str) -> dict[str, Facts]:
+    """Return what is in a folder, by reference."""
     whole = vcenter.read_objects([ref], {"Folder": ("childEntity",)}).get(ref)
     refs = [str(r) for r in (whole.get("childEntity") if whole else None) or ()]
     return vcenter.read_objects(refs, {"ManagedEntity": ("name",), "Folder": ("childEntity",)})
@@ -300,6 +309,11 @@ def _write(vcenter: VCenter, parent: str, name: str) -> None:
                 raise
         else:
             return
+
+
+def create_folder(vcenter: VCenter, parent: str, name: str) -> str:
+    """Create a folder; `FileExistsError` when something has its name."""
+    return _create(vcenter, parent, name)
 
 
 def _create(vcenter: VCenter, parent: str, name: str) -> str:

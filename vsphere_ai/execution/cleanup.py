@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from vsphere_ai.errors import GuestStillRuns, Storage, VsphereAiError
+from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
@@ -137,6 +138,8 @@ class Cleanup:
     def _tried(self, what: str, act: Callable[[], None], pending: Pending) -> bool:
         try:
             act()
+        except Withdrawn:  # a health gate, which resume looks at again
+            return False
         except VsphereAiError as error:
             self._emit(Event("failed", text=f"{what}: {error.message}", rule=f"cleanup.{pending.kind}"))
             return False

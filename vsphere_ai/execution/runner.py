@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from vsphere_ai.errors import OutcomeUnknown, Storage, VsphereAiError
-from vsphere_ai.execution.actions.cancel import Withdrawn
+from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup

@@ -61,6 +61,8 @@ class RunRecord(_Model):
     """The run that this one rolls back."""
     takes_over: str = ""
     """The run whose pending actions became this one's when it began."""
+    out_record: str = ""
+    """The run under whose name vCenter keeps what this one has out of service; empty for its own name."""
     lock: Literal["none", "local", "vcenter"] | None = None
     resumed: str = ""
     """When the last attempt began; empty for a run that was not resumed."""

@@ -36,6 +36,7 @@ from vsphere_ai.runs import checksums, process_id, replica
 from vsphere_ai.runs import journal_schema as tables
 from vsphere_ai.runs.group_commit import GroupCommit, Work
 from vsphere_ai.runs.journal_schema import instead_of, is_time, stored
+from vsphere_ai.runs.open_file import OpenFile
 from vsphere_ai.runs.writer import Writer
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.security.state_dir import flush, own_folder, state_dir
@@ -51,6 +52,7 @@ class Journal:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._db, self._lock = path, connection, threading.RLock()
+        self._file = OpenFile(path)
         self._publisher = replica.publisher_of(path.name.removesuffix(".db"))  # a draft is published when it is whole
         add = self._publisher.add if self._publisher else None
         self._commits = GroupCommit(connection, self._lock, add)
@@ -151,6 +153,7 @@ class Journal:
 
     def _commit(self, work: Work) -> None:
         """Write, together with what other threads write at this moment; it is on the disk then."""
+        self._file.require_there(self.id)
         try:
             self._commits.write(work)
         except sqlite3.Error as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from vsphere_ai.errors import OutcomeUnknown, VsphereAiError
-from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.execution.actions.context import Context, Say, Withdrawn, polling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 
@@ -19,10 +19,6 @@ TWINS = timedelta(seconds=5)
 _ORIGIN = ("info.descriptionId", "info.state", "info.queueTime", "info.completeTime", "info.reason")
 ENTERING = "entermaintenancemode"
 """End of a task's `descriptionId`, in lower case, when it brings a host into maintenance mode."""
-
-
-class Withdrawn(Exception):
-    """The operator stopped the run, and a step was taken back: it has no effect, now or later."""
 
 
 def entering(context: Context, host: Target) -> tuple[str, ...]:

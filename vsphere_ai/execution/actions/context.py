@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.pending import NoRecord, Record
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Step
+from vsphere_ai.model.steps import PendingKind, Step
 from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
 
@@ -35,6 +35,18 @@ TASK_TIMEOUT = 1800
 COMMAND_TIMEOUT = 120
 Say = Callable[[str], None]
 """Takes a line of progress."""
+
+
+LATE = 0.05
+"""Share of the time waited that the pause until the next look is: what is awaited is seen no later than that."""
+AWAKE = 0.5
+"""Seconds of a pause, at most, once a run was stopped."""
+TAKEN = ("maintenance", "off", "gate", "moved")
+"""Pending actions of what is out of service."""
+
+
+class Withdrawn(Exception):
+    """The operator stopped the run, and a step was taken back: it has no effect, now or later."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,26 @@ class Context:
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 
+    def looking(
+        self, limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE, after: float = 0.0
+    ) -> Iterator[float]:
+        """Yield as `polling` does, for a wait that only looks; `Withdrawn` once the operator has stopped the run.
+
+        It looks for `after` seconds more then: what is about to be seen need not be looked at again by a resumed run.
+        """
+        looked, stopped = False, 0.0
+        for waited in polling(limit, fastest=fastest, slowest=slowest, late=late, wake=self.stop):
+            if self.stop.is_set():
+                stopped = stopped or time.monotonic()
+                if looked and time.monotonic() - stopped >= after:
+                    raise Withdrawn
+            yield waited
+            looked = True
+
+    def is_taken(self, target: Target, but: Collection[PendingKind] = ()) -> bool:
+        """Return whether a target is out of service because of this run, so that it has to be put back."""
+        return any(p.target.ref == target.ref and p.kind in TAKEN and p.kind not in but for p in self.note.pending())
+
     def read(self, target: Target, *paths: str) -> Facts:
         """Read properties of one target; `Conflict` when it is gone."""
         managed = target.ref.partition(":")[0]
@@ -102,14 +134,13 @@ class Context:
             self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
 
 
-LATE = 0.05
-"""Share of the time waited that the pause until the next look is: what is awaited is seen no later than that."""
-
-
-def polling(limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE) -> Iterator[float]:
+def polling(
+    limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE, wake: threading.Event | None = None
+) -> Iterator[float]:
     """Yield the seconds waited, at least once, in growing pauses, the last time after `limit`.
 
-    A pause is between `fastest` and `slowest`, and about `late` of what was waited so far.
+    A pause is between `fastest` and `slowest`, and about `late` of what was waited so far. `wake` ends one early; the
+    pauses after that are short.
     """
     started, pause = time.monotonic(), fastest
     while True:
@@ -117,5 +148,10 @@ def polling(limit: float, *, fastest: float, slowest: float = 10.0, late: float 
         left = limit - (time.monotonic() - started)
         if left < 0.001:  # what rounding leaves over is no time to wait for
             return
-        time.sleep(min(pause, left))
+        if wake is None:
+            time.sleep(min(pause, left))
+        elif wake.is_set():
+            time.sleep(min(fastest, AWAKE, left))
+        else:
+            wake.wait(min(pause, left))
         pause = min(slowest, pause * (1 + late))

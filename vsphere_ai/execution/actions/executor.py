@@ -19,7 +19,7 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances
 from vsphere_ai.execution.actions.configure import Changes
-from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
+from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, Withdrawn, polling
 from vsphere_ai.execution.actions.in_flight import is_refusal
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
@@ -138,7 +138,7 @@ class Executor:
             case PowerOff():
                 return self._took_effect(step)
             case StartSsh():
-                for _ in polling(BEING_READ, fastest=0.1, slowest=1.0):
+                for _ in self._context.looking(BEING_READ, fastest=0.1, slowest=1.0):
                     if not self._context.is_being_read(step.target):
                         break
                 return self._lifecycles.ssh_runs(step.target)
@@ -203,9 +203,11 @@ class Executor:
     def _when_free(self, step: Step, say: Say) -> None:
         """Do a step; while something else is at work on its target, wait for that."""
         refused: VimFault | None = None
-        for waited in polling(BUSY, fastest=BUSY_PAUSE, slowest=30.0):
+        for waited in polling(BUSY, fastest=BUSY_PAUSE, slowest=30.0, wake=self._context.stop):
             if refused is not None:
-                say(f"{refused.message}; trying again, {waited:.0f} s")
+                if self._is_given_up(step):
+                    raise Withdrawn
+                say(f"{refused.message}; trying again, {waited:.0f} of {BUSY:.0f} s")
             try:
                 self._do(step, say)
             except VimFault as error:
@@ -216,7 +218,14 @@ class Executor:
             else:
                 return
         if refused is not None:
+            refused.message += f" (tried again for {BUSY:.0f} s)"
             raise refused
+
+    def _is_given_up(self, step: Step) -> bool:
+        """Return whether the run was stopped, and a step of which nothing happened brings nothing back into service."""
+        if not self._context.stop.is_set() or step.target.ref in self._sent.shutdowns:
+            return False
+        return not self._context.is_taken(step.target, but=step.opens)
 
     def _took_effect(self, step: Step) -> bool:
         """Read back whether the effect of one step is there."""

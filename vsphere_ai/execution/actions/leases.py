@@ -9,7 +9,7 @@ from dataclasses import replace
 from vsphere_ai.addresses.holding import Holding, Ledger
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.errors import Conflict, Locked
-from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.running_clones import running_clones
 from vsphere_ai.model.steps import WriteLeases
 from vsphere_ai.model.vm_sets import GENERATIONS, instance_uuid
@@ -53,11 +53,11 @@ def _require_gone(context: Context, before: Ledger, after: Ledger, say: Say) -> 
     }
     if not members:
         return
-    for waited in polling(LONGEST_CLONE, fastest=0.5, slowest=5.0):
+    for waited in context.looking(LONGEST_CLONE, fastest=0.5, slowest=5.0):
         busy = sorted(running_clones(context.vcenter))
         if not busy:
             break
-        say(f"{busy[0].partition(':')[2]} still makes a VM, {waited:.0f} s")
+        say(f"{busy[0].partition(':')[2]} still makes a VM, {waited:.0f} of {LONGEST_CLONE:.0f} s")
     else:
         words = f"{busy[0].partition(':')[2]} still makes a VM, which may be one whose addresses are to be released"
         raise Conflict(f"{words}; nothing was released", "plan again once it has ended", rule="leases.in-use")

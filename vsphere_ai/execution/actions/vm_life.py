@@ -198,8 +198,8 @@ class VmLife:
 
     def ready(self, step: GuestReady, say: Say) -> None:
         """Wait until the guest says so, and reports every planned address on its NIC."""
-        last, seen = "the VM shows nothing yet", 0.0
-        for waited in polling(step.timeout, fastest=0.3, slowest=5.0):
+        last, seen, limit = "the VM shows nothing yet", 0.0, f"within {step.timeout:.0f} s"
+        for waited in self._context.looking(step.timeout, fastest=0.3, slowest=5.0):
             found = self._context.read(step.target, *_OF_GUEST, *(_CUSTOMIZED if step.customized else ()))
             if found.get("runtime.powerState") != "poweredOn":
                 raise NotVerified(f"{step.target.name} is off again", "look at its events, then resume")
@@ -211,10 +211,11 @@ class VmLife:
                 return
             seen = (seen or waited) if _has_ended(step, found) else 0.0
             if seen and waited - seen > REPORTED:
+                limit = f"within {REPORTED:.0f} s after its guest had done everything"
                 break
-            say(f"{last}, {waited:.0f} s")
+            say(f"{last}, {waited:.0f} of {step.timeout:.0f} s")
         raise NotVerified(
-            f"{step.target.name} is not ready after {waited:.0f} s: {last}",
+            f"{step.target.name} is not ready {limit}: {last}",
             "look at the console of the guest; vsphere-ai resume waits for it again",
             rule="guest.not-ready",
         )

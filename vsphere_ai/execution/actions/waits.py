@@ -21,6 +21,8 @@ UNANSWERED = 300.0
 """Seconds after which a host that is still up did not get the order to reboot, if its answer was lost."""
 RECONNECTED = 120.0
 """Seconds after which a host that was out of reach, and still has its old boot time, was only out of reach."""
+GATE = 3.0
+"""Seconds for which a host that is back in service is still looked at once the operator has stopped the run."""
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 
 
@@ -67,7 +69,7 @@ class Waits:
                     "its answer was lost",
                     "resume the run: it looks whether the host has rebooted, and else reboots it",
                 )
-            say(f"host is {state}, {waited:.0f} s")
+            say(f"host is {state}, {waited:.0f} of {limit:.0f} s")
         raise HostUnhealthy(
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
             f"{last.before.isoformat(timespec='seconds')})",
@@ -111,19 +113,21 @@ class Waits:
                         break
             except (Unreachable, HostUnhealthy) as error:
                 last = error.message
-            say(f"{last}, {waited:.0f} s")
-        raise HostUnhealthy(f"{step.target.name}: {last}", "look at the host; no further host was started")
+            say(f"{last}, {waited:.0f} of {step.timeout:.0f} s")
+        limit = "" if disagreed >= MOST_DISAGREED else f", {step.timeout:.0f} s after it was back"
+        raise HostUnhealthy(f"{step.target.name}: {last}{limit}", "look at the host; no further host was started")
 
     def _as_planned(self, step: AsPlanned, say: Say) -> None:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
-        for waited in polling(limit, fastest=0.5, late=0.3):  # each look reads all of it
+        looks = polling if self._context.is_taken(step.target) else self._context.looking
+        for waited in looks(limit, fastest=0.5, late=0.3):  # each look reads all of it
             left = self._context.left(step.target, step.but_last)
             if not left:
                 return
-            say(f"not yet as planned, {waited:.0f} s")
+            say(f"not yet as planned, {waited:.0f} of {limit} s")
         raise NotVerified(
-            f"{step.target.name} was changed, but reading back shows: {describe_left(left)}",
+            f"{step.target.name} was changed, but reading back for {limit} s shows: {describe_left(left)}",
             "nothing further was done to it; plan again to see what is left",
         )
 
@@ -132,17 +136,17 @@ class Waits:
         wrong: tuple[str, ...] = ()
         alarms: tuple[health.Alarm, ...] = ()
         before = self._context.found.get(target.ref, health.Found(target, self._context.gpus.get(target.ref, 0)))
-        for waited in polling(step.timeout, fastest=0.2):
+        for waited in self._context.looking(step.timeout, fastest=0.2, after=GATE):
             now = self._context.read(target, *health.HOST_PATHS)
             wrong = health.reasons(now, before, maintenance=step.maintenance)
             wrong += health.missing_vms(step.vms, self._vms(step), target.ref)
             alarms = health.new_alarms(now, before)
             if not wrong and not alarms:
                 return
-            say(f"{'; '.join([*wrong, *(['a red alarm'] if alarms else [])])}, {waited:.0f} s")
+            say(f"{'; '.join([*wrong, *(['a red alarm'] if alarms else [])])}, {waited:.0f} of {step.timeout:.0f} s")
         wrong += tuple(f"the alarm '{name}' is red" for name in self._names(alarms))
         raise HostUnhealthy(
-            f"{target.name} is in service but not healthy: {'; '.join(wrong)}",
+            f"{target.name} is in service but not healthy within {step.timeout:.0f} s: {'; '.join(wrong)}",
             "look at the host in the vSphere Client; no further host was started",
         )
 

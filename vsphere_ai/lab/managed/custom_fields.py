@@ -105,8 +105,14 @@ def _definition(mo: ManagedObject, key: int) -> Any:
     return found
 
 
+def offer(farm: Farm, mo: ManagedObject) -> None:
+    """Show on an object which custom attributes can be set on it."""
+    fields = farm.store.objects["CustomFieldsManager"]["field"]
+    own = [f for f in fields if f.managedObjectType is None or isinstance(mo.ref, f.managedObjectType)]
+    farm.store.set(mo, availableField=own)
+
+
 def _show(farm: Farm, manager: ManagedObject, fields: list[Any]) -> None:
     farm.store.set(manager, field=fields)
     for mo in farm.store.of(vim.ManagedEntity):
-        own = [f for f in fields if f.managedObjectType is None or isinstance(mo.ref, f.managedObjectType)]
-        farm.store.set(mo, availableField=own)
+        offer(farm, mo)

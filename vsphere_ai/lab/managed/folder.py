@@ -10,6 +10,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, changes, demand
+from vsphere_ai.lab.managed.custom_fields import offer
 from vsphere_ai.lab.managed.refusals import duplicate_name, invalid_name, not_supported
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
@@ -37,6 +38,7 @@ def create_folder(call: Call, name: str) -> Any:
         childType=list(parent["childType"]),
     )
     call.farm.store.set(parent, childEntity=[*parent["childEntity"], made.ref])
+    offer(call.farm, made)
     call.farm.record(made, "CreateFolder", parent=str(parent["name"]))
     return made.ref
 

@@ -1,0 +1,24 @@
+"""Privileges that writing down in vCenter takes what a run has out of service (see `connect.out_records`)."""
+
+from __future__ import annotations
+
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.planning.privileges import LEDGER, LOCKING, Need, PrivilegeOf, of_methods
+
+REASON = "write down what is out of service"
+DUTIES = (
+    Duty(
+        "what is out of service, written down: maintenance mode, power cycles, SSH, services",
+        "the folder `vsphere-ai locks`, or the root to make it",
+        (*LOCKING, "SetField"),
+    ),
+    Duty("the same, until its custom attribute is defined", "the root folder", ("AddCustomFieldDef",)),
+)
+
+
+def for_record(home: tuple[str, str], root: str, privilege_of: PrivilegeOf, *, defined: bool) -> tuple[Need, ...]:
+    """Return what it takes: on `home`, name and reference of the folder it is made in, and once on the root folder."""
+    name, ref = home
+    needs = [Need(name, ref, p, REASON) for p in of_methods((*LOCKING, "SetField"), privilege_of)]
+    needs += [] if defined else [Need("the root folder", root, LEDGER[0], REASON)]
+    return tuple(sorted(needs))
