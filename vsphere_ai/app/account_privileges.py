@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need, lacking, needed
-from vsphere_ai.planning.record_privileges import for_record
+from vsphere_ai.planning.record_privileges import DEFINING, for_record
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.planning.planner import Plan
 
@@ -65,32 +66,37 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     if not plan.steps:
         return []
     needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
-    needs = tuple(sorted({*needs, *record_needs(session, plan, estate)}))
+    needs = tuple(sorted({*needs, *record_needs(session.vcenter, plan, estate)}))
     at, known, lacks = session.lacking
     if needs and (needs != known or time.monotonic() - at > LASTS):
         try:
-            lacks = sorted(lacking(needs, _ask(session, needs)))
+            lacks = sorted(still_lacking(lacking(needs, _ask(session, needs)), session.vcenter))
         except StepFailed:
             return []
         session.lacking = (time.monotonic(), needs, lacks)
     return lacks if needs else []
 
 
-def record_needs(session: Session, plan: Plan, estate: Estate) -> tuple[Need, ...]:
+def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[Need, ...]:
     """Return what writing down takes what a plan puts out of service; nothing where it puts nothing out."""
-    from vsphere_ai.connect.out_records import is_defined
+    from vsphere_ai.connect.out_records import home_among
     from vsphere_ai.connect.plain import privilege_of
     from vsphere_ai.connect.vcenter_lock import HOME, root_of
     from vsphere_ai.execution.openings import puts_out
 
     if not puts_out(plan):
         return ()
-    root = root_of(session.vcenter)
-    homes = (f for f in estate.of_type("Folder") if f.get("name") == HOME and f.get("parent") == root)
-    home = next(((f.name, f.ref) for f in homes), ("the root folder", root))
-    if not session.record_defined:
-        session.record_defined = is_defined(session.vcenter)
-    return for_record(home, root, privilege_of, defined=session.record_defined)
+    root = root_of(vcenter)
+    home = home_among(estate.objects, root)
+    return for_record((HOME, home) if home else ("the root folder", root), root, privilege_of)
+
+
+def still_lacking(lacks: Collection[Need], vcenter: VCenter) -> frozenset[Need]:
+    """Leave out the privilege to define the custom attribute of records where that is defined already."""
+    from vsphere_ai.connect.out_records import is_defined
+
+    defining = {need for need in lacks if need.reason == DEFINING}
+    return frozenset(lacks) - (defining if defining and is_defined(vcenter) else frozenset())
 
 
 def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:

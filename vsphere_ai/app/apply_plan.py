@@ -19,13 +19,14 @@ from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.app.surroundings import surroundings
-from vsphere_ai.errors import Conflict, UsageError
+from vsphere_ai.errors import Conflict, Storage, UsageError
 from vsphere_ai.language.document import require
 from vsphere_ai.language.play import Playbook, from_document
 from vsphere_ai.planning import document
 from vsphere_ai.planning.document import SavedPlan, open_saved
 from vsphere_ai.planning.ssh_needs import without_ssh_problems
 from vsphere_ai.resources import kinds
+from vsphere_ai.runs import journal
 from vsphere_ai.runs.history import look
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def apply_playbook(playbook: Playbook, request: ApplyRequest, emit: Emit = ignor
 def _apply(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
+    _require_readable_journals()
     with held(session, request.title or f"apply {request.what}", request.lock, emit, reads=True) as locks:
         announce(session, emit)
         if saved:
@@ -151,6 +153,17 @@ def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunRes
         if result.exit_code:
             return result
     return None
+
+
+def _require_readable_journals() -> None:
+    """`Storage` where a journal cannot be read: its run may have something out of service, which no one would see."""
+    troubles = journal.unreadable()
+    if not troubles:
+        return
+    first = troubles[0]
+    more = f"; so are {len(troubles) - 1} more (vsphere-ai runs)" if len(troubles) > 1 else ""
+    error = Storage(f"{first.message}{more}; nothing was changed", first.remedy, rule=first.rule)
+    raise error from first
 
 
 def _saved(request: ApplyRequest) -> SavedPlan | None:

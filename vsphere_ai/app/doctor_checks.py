@@ -14,12 +14,12 @@ from pathlib import Path
 
 from cryptography import x509
 
+from vsphere_ai.app.account_privileges import still_lacking
 from vsphere_ai.app.out_of_service import out_runs
 from vsphere_ai.app.session import Session, endpoint_of
 from vsphere_ai.compat.gate import LOOK, rules
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.hostkeys import HostKeys
-from vsphere_ai.connect.out_records import is_defined
 from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.service import is_running, locked_out
 from vsphere_ai.connect.vcenter_lock import place, root_of
@@ -278,9 +278,8 @@ def out_of_service(session: Session) -> Iterator[Check]:
         yield from (Check("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
     if not any(run.still or run.damage for run in runs):
         yield Check("runs", "ok", "no run has anything out of service by what vCenter keeps")
-    defined = is_defined(session.vcenter)
-    needs = for_record(place(session.vcenter), root_of(session.vcenter), privilege_of, defined=defined)
-    missing = lacking(needs, session.vcenter.missing_privileges)
+    needs = for_record(place(session.vcenter), root_of(session.vcenter), privilege_of)
+    missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
     words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
     if words:
         text = f"the account lacks {words}, with which a run writes down what it has out of service"

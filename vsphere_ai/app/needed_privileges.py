@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.account_privileges import record_needs
+from vsphere_ai.app.account_privileges import record_needs, still_lacking
 from vsphere_ai.app.doctor_checks import examine
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
@@ -47,12 +47,12 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         plan, estate = make_plan(session, playbook)
         needs = (
             *needed(plan, estate, privilege_of),
-            *record_needs(session, plan, estate),
+            *record_needs(session.vcenter, plan, estate),
             *unplanned(plan, session.desired(playbook, estate), estate, privilege_of),
         )
         if session.settings.lock == "vcenter":
             needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
-        missing = frozenset(lacking(needs, session.vcenter.missing_privileges))
+        missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
         return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
 
 

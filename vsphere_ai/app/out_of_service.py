@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.connect import out_records
 from vsphere_ai.connect.out_records import OutRecord, StoredRecord
-from vsphere_ai.connect.vcenter_lock import HOME
+from vsphere_ai.connect.vcenter_lock import HOME, root_of
 from vsphere_ai.errors import Conflict, VsphereAiError
 from vsphere_ai.execution.openings import openings
 from vsphere_ai.model.out_of_service import OutItem, OutOfService
@@ -26,7 +26,7 @@ from vsphere_ai.runs.shared_record import SharedRecord
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
-    from vsphere_ai.model.facts import Facts
+    from vsphere_ai.model.facts import Estate, Facts
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
 
@@ -92,13 +92,14 @@ class OutRun:
 # -- writing
 
 
-def shared_record(vcenter: VCenter, plan: Plan, record: Journal) -> SharedRecord:
-    """Return the record of a run that is kept in its journal and in vCenter."""
+def shared_record(vcenter: VCenter, plan: Plan, record: Journal, estate: Estate | None = None) -> SharedRecord:
+    """Return the record of a run that is kept in its journal and in vCenter; `estate` is what the plan was made on."""
     run = record.run
     about = SharedRecord.about(run.out_record or record.id, run.what)
     found = Approved.model_validate(record.documents.approved).impact.found
     before = {each.host.ref: _FOUND.dump_python(each, mode="json") for each in found}
-    return SharedRecord(record, OutRecord(vcenter, about.run), about, openings(plan), before)
+    home = out_records.home_among(estate.objects, root_of(vcenter)) if estate else ""
+    return SharedRecord(record, OutRecord(vcenter, about.run, home), about, openings(plan), before)
 
 
 def drop_record(vcenter: VCenter, record: Journal) -> None:

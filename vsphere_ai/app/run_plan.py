@@ -92,7 +92,7 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     if origin.locks is not None:
         origin.locks.serve(record)
 
-    shared = shared_record(session.vcenter, plan, record)
+    shared = shared_record(session.vcenter, plan, record, planned.estate)
     context = replace(_context(session, planned, record, _waiting(emit, "run.notice"), passwords), note=shared)
     if origin.measure is not None:
         context = replace(context, measure=origin.measure)

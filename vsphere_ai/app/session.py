@@ -86,8 +86,6 @@ class Session:
         self.remembered = ProbeMemory()
         """What hosts have answered over SSH, for readings that follow one another."""
         self.lacking: tuple[float, tuple[Need, ...], list[Need]] = (0.0, (), [])  # when asked, for which, what lacks
-        self.record_defined = False
-        """The custom attribute was seen that keeps what is out of service."""
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None

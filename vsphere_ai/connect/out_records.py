@@ -52,10 +52,10 @@ class StoredRecord:
 
 
 class OutRecord:
-    """The record of one run in one vCenter; used by one thread at a time."""
+    """The record of one run in one vCenter; used by one thread at a time. `home`: reference of `HOME`, where known."""
 
-    def __init__(self, vcenter: VCenter, run: str) -> None:
-        self.vcenter, self.run = vcenter, run
+    def __init__(self, vcenter: VCenter, run: str, home: str = "") -> None:
+        self.vcenter, self.run, self._home = vcenter, run, home
         self._ref = ""
         self._key = 0
         self._kept, self._size, self._serial = 0, 0, 0
@@ -86,7 +86,7 @@ class OutRecord:
 
     def _write(self, packed: str) -> None:
         if not self._ref:
-            self._ref = folder_in(self.vcenter, home_of(self.vcenter), f"{PREFIX}{self.run}")
+            self._ref = folder_in(self.vcenter, self._home or home_of(self.vcenter), f"{PREFIX}{self.run}")
             self._key = defined(self.vcenter, self._ref)
         while True:
             size = SIZES[self._size]
@@ -144,6 +144,12 @@ def read_records(vcenter: VCenter) -> tuple[StoredRecord, ...]:
         return ()
     refs = [ref for ref, facts in children_of(vcenter, home).items() if facts.name.startswith(PREFIX)]
     return read_those(vcenter, refs)
+
+
+def home_among(objects: Mapping[str, Facts], root: str) -> str:
+    """Return the reference of `HOME` among objects of which name and parent were read; "" where it is not there."""
+    own = (f.ref for f in objects.values() if f.ref.startswith("Folder:") and f.get("name") == HOME)
+    return next((ref for ref in own if objects[ref].get("parent") == root), "")
 
 
 def among(objects: Mapping[str, Facts]) -> tuple[str, ...]:

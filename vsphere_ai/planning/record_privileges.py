@@ -6,6 +6,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.planning.privileges import LEDGER, LOCKING, Need, PrivilegeOf, of_methods
 
 REASON = "write down what is out of service"
+DEFINING = "define the custom attribute in which that is written"
 DUTIES = (
     Duty(
         "what is out of service, written down: maintenance mode, power cycles, SSH, services",
@@ -16,9 +17,8 @@ DUTIES = (
 )
 
 
-def for_record(home: tuple[str, str], root: str, privilege_of: PrivilegeOf, *, defined: bool) -> tuple[Need, ...]:
+def for_record(home: tuple[str, str], root: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
     """Return what it takes: on `home`, name and reference of the folder it is made in, and once on the root folder."""
     name, ref = home
     needs = [Need(name, ref, p, REASON) for p in of_methods((*LOCKING, "SetField"), privilege_of)]
-    needs += [] if defined else [Need("the root folder", root, LEDGER[0], REASON)]
-    return tuple(sorted(needs))
+    return tuple(sorted((*needs, Need("the root folder", root, LEDGER[0], DEFINING))))

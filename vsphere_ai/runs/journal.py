@@ -361,7 +361,7 @@ def _open(path: Path) -> Journal:
 
 
 def _damaged(path: Path, how: str) -> Storage:
-    return Storage(f"the journal of run {path.stem} {how}", instead_of(path), rule="journal.damaged")
+    return Storage(f"the journal of run {path.stem} {how} ({path})", instead_of(path), rule="journal.damaged")
 
 
 class Foreign(Storage, rule="journal.other-version"):

@@ -70,6 +70,6 @@ def is_time(text: str) -> bool:
 def instead_of(path: Path) -> str:
     """Return the remedy where a journal cannot be used."""
     return (
-        "look for hosts in maintenance mode, powered-off VMs and running SSH services, revert what the run has left, "
-        f"and plan again (vsphere-ai plan); then remove {path}"
+        f"put back what the run has out of service: vsphere-ai resume --from-vcenter {path.stem} (vsphere-ai doctor "
+        f"names it); then remove {path}, and plan again"
     )

@@ -125,13 +125,16 @@ def hold(
 ) -> Iterator[Hold]:
     """Hold the locks of a vCenter; `Locked` at once, naming the holder, when another run has one of them.
 
-    ``local`` makes none in vCenter, and leaves it to `Hold.respect` to look for one. `run` is the journal of a run that
-    goes on, or what a new one is about. `lost` is called, from a thread, when the lock in vCenter is no longer ours;
-    leaving then raises `Locked`. `every`: seconds between renewals.
+    ``local`` makes none in vCenter, and leaves it to `Hold.respect` to look for one. ``none`` makes none at all: it is
+    for where no other run is possible, so one that has a lock is respected all the same. `run` is the journal of a run
+    that goes on, or what a new one is about. `lost` is called, from a thread, when the lock in vCenter is no longer
+    ours; leaving then raises `Locked`. `every`: seconds between renewals.
     """
     with ExitStack() as stack:
-        held = Hold(mode)
+        held = Hold(mode, unseen=vcenter)
         record = None if isinstance(run, str) else run
+        if mode == "none" and (other := here(vcenter.about.instance)) is not None:
+            raise _held_here(other)
         if mode != "none":
             instance, name = vcenter.about.instance, record.id if record else str(run)
             note = stack.enter_context(hold_here(instance, name))
@@ -309,6 +312,10 @@ def _locked(found: Found) -> Locked:
     )
 
 
+def _held_here(who: Note | str | None) -> Locked:
+    return Locked(f"another run works on this vCenter: {who}", UNLOCK, rule="lock.held")
+
+
 def _gone(renewal: LockRenewal) -> Locked:
     return Locked(
         f"the lock in vCenter was lost: {renewal.why}",
@@ -337,7 +344,7 @@ def _acquire(lock: BaseFileLock, note: Note) -> Note | None:
             known = holder is not None and holder.alive
             if known or time.monotonic() > end:
                 who = holder if known else "it has not said who it is yet"
-                raise Locked(f"another run works on this vCenter: {who}", UNLOCK, rule="lock.held") from error
+                raise _held_here(who) from error
         time.sleep(SETTLING / 20)
 
 
