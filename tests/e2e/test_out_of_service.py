@@ -72,7 +72,7 @@ def test_it_is_named_by_every_command_and_put_back_from_anywhere(lab, cli, kille
 def test_what_is_back_already_is_not_touched(lab, cli, killed, vcenter, ledger):
     """Someone has brought the host and a VM back by hand: both stay as they are, whatever happens to them later."""
     assert cli("unlock", "-i", INVENTORY, "--yes") == 0
-    off = sorted(v["name"] for v in lab.get("/lab/farm")["vms"] if v["power"] == "off")
+    off = sorted(v["name"] for v in lab.get("/lab/farm")["vms"] if v["power"] == "poweredOff")
     vcenter.run_task(host_ref(vcenter, "esx01.lab.local"), "ExitMaintenanceMode_Task", {"timeout": 60}, timeout=60)
     before = len(ledger())
     assert cli("resume", "--from-vcenter", killed, "--yes", "-i", INVENTORY) == 0, cli.out + cli.err

@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.bookkeeping import is_bookkeeping
 from support.gates import LONG
 
 HERE = Path(__file__).parent
@@ -132,12 +133,6 @@ def effects(lab):
     """
     entries = lab.get("/lab/ledger")["entries"]
     return Counter(_key(e) for e in entries if e["call"] not in SSH_SERVICE and not is_bookkeeping(e))
-
-
-def is_bookkeeping(entry):
-    """Whether an entry of the ledger is about the record of a run, or the folder that it is in."""
-    record = entry["object"].startswith("out ") or entry["object"] == "vsphere-ai locks"
-    return record or (entry["call"] == "AddCustomFieldDef" and entry["detail"]["name"] == "vsphere-ai out of service")
 
 
 def _key(entry):

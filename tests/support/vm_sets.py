@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 
+from support.bookkeeping import is_bookkeeping
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrxZoZZQhnUBg3MJrEqHEH5Oe5XoD7XeUaGsB3bnbn ops@lab"
 FARM = """
 name: sets
@@ -99,6 +101,7 @@ class Sets:
         """What the lab has changed, without the folders of the lock."""
         folders = ("CreateFolder", "Rename_Task")
         everything = [e for e in self.lab.get("/lab/ledger")["entries"] if e["call"] not in folders]
+        everything = [e for e in everything if not is_bookkeeping(e)]
         found = [e for e in everything if e["call"] != "Destroy_Task" or "-" in e["object"]]
         return [e for e in found if target in (None, e["object"]) and call in (None, e["call"])]
 

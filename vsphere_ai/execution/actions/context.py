@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.pending import NoRecord, Record
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import PendingKind, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
 
@@ -111,9 +111,9 @@ class Context:
             yield waited
             looked = True
 
-    def is_taken(self, target: Target, but: Collection[PendingKind] = ()) -> bool:
+    def is_taken(self, target: Target) -> bool:
         """Return whether a target is out of service because of this run, so that it has to be put back."""
-        return any(p.target.ref == target.ref and p.kind in TAKEN and p.kind not in but for p in self.note.pending())
+        return any(p.target.ref == target.ref and p.kind in TAKEN for p in self.note.pending())
 
     def read(self, target: Target, *paths: str) -> Facts:
         """Read properties of one target; `Conflict` when it is gone."""

@@ -222,10 +222,18 @@ class Executor:
             raise refused
 
     def _is_given_up(self, step: Step) -> bool:
-        """Return whether the run was stopped, and a step of which nothing happened brings nothing back into service."""
-        if not self._context.stop.is_set() or step.target.ref in self._sent.shutdowns:
+        """Return whether the run was stopped, and a step of which nothing happened is not what puts something back.
+
+        What a window or a power cycle has taken out before is put back by the cleanup, but for a host that was ordered
+        to reboot: there the steps go on.
+        """
+        if not self._context.stop.is_set():
             return False
-        return not self._context.is_taken(step.target, but=step.opens)
+        if isinstance(step, PowerOff):
+            return step.target.ref not in self._sent.shutdowns
+        if isinstance(step, Lifecycle | Move) and not isinstance(step, EnterMaintenance | Migrate):
+            return not self._context.is_taken(step.target)
+        return step.target.ref not in self._sent.reboots
 
     def _took_effect(self, step: Step) -> bool:
         """Read back whether the effect of one step is there."""

@@ -120,7 +120,8 @@ class Waits:
     def _as_planned(self, step: AsPlanned, say: Say) -> None:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
-        looks = polling if self._context.is_taken(step.target) else self._context.looking
+        begun = step.target.kind == "host" and self._context.is_taken(step.target)
+        looks = polling if begun else self._context.looking
         for waited in looks(limit, fastest=0.5, late=0.3):  # each look reads all of it
             left = self._context.left(step.target, step.but_last)
             if not left:
