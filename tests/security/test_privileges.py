@@ -193,9 +193,33 @@ def test_what_is_missing_is_named_per_object(make_lab, scenario, tool, inventory
 
 
 @pytest.mark.lab
-def test_the_lock_in_vcenter_takes_more_only_where_it_is_wanted(make_lab, scenario, tool, inventory_of):
-    lab = make_lab(scenario + "\nprivileges_denied: [Folder.Delete]\n")
+def test_what_is_out_of_service_is_only_taken_out_where_that_can_be_written_down(
+    make_lab, scenario, tool, inventory_of
+):
+    lab = make_lab(
+        scenario + "\nprivileges_denied: [Folder.Delete, Global.SetCustomField, Global.ManageCustomFields]\n"
+    )
     inventory, playbook = inventory_of(lab), PLAYBOOKS / "ai-ready-cluster.yml"
+    assert tool("doctor", "--permissions", playbook, "-i", inventory) == 4
+    lines = tool.out.splitlines()
+    at = lines.index("the root folder")
+    assert lines[at + 1 : at + 5] == [
+        "  has    Folder.Create  (write down what is out of service)",
+        "  lacks  Folder.Delete  (write down what is out of service)",
+        "  lacks  Global.ManageCustomFields  (define the custom attribute in which that is written)",
+        "  lacks  Global.SetCustomField  (write down what is out of service)",
+    ]
+    assert tool("apply", playbook, "--yes", "-i", inventory) == 4
+    assert "account.privileges" in tool.out
+    assert tool("doctor", "-i", inventory) == 0
+    assert "lacks Folder.Delete on the root folder; Global.ManageCustomFields on the root folder" in tool.out
+    assert lab.get("/lab/ledger")["entries"] == []
+
+
+def test_the_lock_in_vcenter_takes_more_only_where_it_is_wanted(make_lab, scenario, tool, inventory_of, tmp_path):
+    lab = make_lab(scenario + "\nprivileges_denied: [Folder.Delete]\n")
+    inventory, playbook = inventory_of(lab), tmp_path / "off.yml"
+    playbook.write_text("- vms: train-04\n  tuning: {extra_config: {a.key: '1'}}\n", encoding="utf-8")
     assert tool("doctor", "--permissions", playbook, "-i", inventory) == 0
     assert "Folder." not in tool.out
 

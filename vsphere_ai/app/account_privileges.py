@@ -79,13 +79,17 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
 
 def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[Need, ...]:
     """Return what writing down takes what a plan puts out of service; nothing where it puts nothing out."""
+    from vsphere_ai.execution.openings import puts_out
+
+    return place_needs(vcenter, estate) if puts_out(plan) else ()
+
+
+def place_needs(vcenter: VCenter, estate: Estate) -> tuple[Need, ...]:
+    """Return what writing down takes what is out of service, on the folder where that is in this estate."""
     from vsphere_ai.connect.out_records import home_among
     from vsphere_ai.connect.plain import privilege_of
     from vsphere_ai.connect.vcenter_lock import HOME, root_of
-    from vsphere_ai.execution.openings import puts_out
 
-    if not puts_out(plan):
-        return ()
     root = root_of(vcenter)
     home = home_among(estate.objects, root)
     return for_record((HOME, home) if home else ("the root folder", root), root, privilege_of)

@@ -125,7 +125,7 @@ def _apply(
         if not request.dry_run:
             require_lock(plan, locks)
         confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
-        others = () if plan.steps and confirmed else open_runs(session.vcenter)
+        others = () if plan.steps and confirmed else open_runs(session.vcenter, estate.objects)
         outputs = planned_outputs(session, playbook, estate)
         left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
         variables = session.split(playbook, estate).variables

@@ -14,15 +14,13 @@ from pathlib import Path
 
 from cryptography import x509
 
-from vsphere_ai.app.account_privileges import still_lacking
-from vsphere_ai.app.out_of_service import out_runs
+from vsphere_ai.app.account_privileges import place_needs, still_lacking
+from vsphere_ai.app.out_of_service import runs_among
 from vsphere_ai.app.session import Session, endpoint_of
 from vsphere_ai.compat.gate import LOOK, rules
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.hostkeys import HostKeys
-from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.service import is_running, locked_out
-from vsphere_ai.connect.vcenter_lock import place, root_of
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model import api_fields
@@ -33,7 +31,6 @@ from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.planning.privileges import lacking
-from vsphere_ai.planning.record_privileges import for_record
 from vsphere_ai.reading.collector import Depth, Request, collect, left_running
 from vsphere_ai.reading.host_calls import is_worth, may_accelerate
 from vsphere_ai.security.credentials import fetch
@@ -80,8 +77,9 @@ def examine(session: Session) -> Iterator[Check]:
     yield from library_of(about)
     yield clock(vcenter.now)
     yield tags(session)
-    yield from out_of_service(session)
-    checks, estate = evaluate(read(session), lambda e: [*hosts(session, e), *clusters(e)])
+    estate = read(session)
+    yield from out_of_service(session, estate)
+    checks, estate = evaluate(estate, lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
     yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
 
@@ -270,15 +268,15 @@ def tags(session: Session) -> Check:
     return Check("tags", "fail", f"{words}, and {of} names some", remedy)
 
 
-def out_of_service(session: Session) -> Iterator[Check]:
+def out_of_service(session: Session, estate: Estate) -> Iterator[Check]:
     """Name what runs have out of service by what vCenter keeps of them, and look whether this account may write it."""
-    runs = out_runs(session.vcenter)
+    runs = runs_among(session.vcenter, estate.objects)
     for run in runs:
         verdict: Health = "ok" if run.works else "fail"
         yield from (Check("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
     if not any(run.still or run.damage for run in runs):
         yield Check("runs", "ok", "no run has anything out of service by what vCenter keeps")
-    needs = for_record(place(session.vcenter), root_of(session.vcenter), privilege_of)
+    needs = place_needs(session.vcenter, estate)
     missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
     words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
     if words:

@@ -62,7 +62,7 @@ class UnlockRequest:
 def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emit = ignore) -> tuple[LockState, bool]:
     """Call `shown` with who holds the locks, and remove the one in vCenter when that is confirmed.
 
-    What a run has out of service stays written in vCenter: without it nobody would know what to put back.
+    What a run has out of service stays written in vCenter: without it no one would know what to put back.
     Returns the locks as they were, and whether one was removed. `Locked` while its holder runs on this machine.
     """
     with open_session(request.estate, None, emit) as session:

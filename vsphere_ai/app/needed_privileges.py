@@ -52,6 +52,7 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         )
         if session.settings.lock == "vcenter":
             needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
+        needs = tuple({(n.ref, n.privilege): n for n in reversed(needs)}.values())
         missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
         return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
 

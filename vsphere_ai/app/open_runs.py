@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark
@@ -29,11 +29,11 @@ def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
     return tuple((s, way_on(s, among)) for s in sorted(own, key=lambda s: s.since) if successor(s.run, among) is None)
 
 
-def open_runs(vcenter: VCenter) -> tuple[str, ...]:
+def open_runs(vcenter: VCenter, objects: Mapping[str, Facts] | None = None) -> tuple[str, ...]:
     """Return in sentences what earlier runs have left on a vCenter and what puts it back; what is back is left out.
 
-    Runs of this machine by their journals, others by their records in vCenter. What vCenter does not answer counts as
-    left.
+    Runs of this machine by their journals, others by their records in vCenter: those among `objects`, where these are
+    given, with all folders. What vCenter does not answer counts as left.
     """
     found = []
     for seen, request in pending_runs(vcenter.about.instance):
@@ -43,7 +43,7 @@ def open_runs(vcenter: VCenter) -> tuple[str, ...]:
         facts = _read(vcenter, {o.pending.target.ref for o in left})
         since = f"since run {seen.run}, which was not finished: {request}"
         found += [f"{name} {WORDS[o.pending.kind]} {since}" for o, name in _true(left, facts)]
-    return (*found, *left_out_of_service(vcenter))
+    return (*found, *left_out_of_service(vcenter, objects))
 
 
 def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:

@@ -161,8 +161,8 @@ def out_problems(vcenter: VCenter, plan: Plan, objects: Mapping[str, Facts], emi
     What such runs have out besides is remarked. `objects` are those of the estate, all folders included: vCenter is
     only asked where a record is among them. `Conflict` where a record cannot be read: what it has out is not known.
     """
-    refs = out_records.among(objects)
-    runs = unknown_here(out_runs(vcenter, out_records.read_those(vcenter, refs))) if refs else ()
+    found_runs = runs_among(vcenter, objects)
+    runs = unknown_here(found_runs) if found_runs else ()
     targets = {i.target.ref: i.target for i in plan.items} | {p.step.target.ref: p.step.target for p in plan.steps}
     found = []
     for each in runs:
@@ -176,9 +176,16 @@ def out_problems(vcenter: VCenter, plan: Plan, objects: Mapping[str, Facts], emi
     return tuple(found)
 
 
-def left_out_of_service(vcenter: VCenter) -> tuple[str, ...]:
-    """Return in sentences what runs of which only vCenter knows have out of service."""
-    return tuple(line for each in unknown_here(out_runs(vcenter)) for line in each.lines())
+def left_out_of_service(vcenter: VCenter, objects: Mapping[str, Facts] | None = None) -> tuple[str, ...]:
+    """Return in sentences what runs of which only vCenter knows have out of service; see `open_runs.open_runs`."""
+    runs = out_runs(vcenter) if objects is None else runs_among(vcenter, objects)
+    return tuple(line for each in unknown_here(runs) for line in each.lines()) if runs else ()
+
+
+def runs_among(vcenter: VCenter, objects: Mapping[str, Facts]) -> tuple[OutRun, ...]:
+    """Return the runs whose records are among objects that were read; vCenter is only asked where there are some."""
+    refs = out_records.among(objects)
+    return out_runs(vcenter, out_records.read_those(vcenter, refs)) if refs else ()
 
 
 def _problem(run: OutRun, item: OutItem, target: Target) -> Problem:

@@ -108,7 +108,8 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     run = runner.run()
     if why := shared.finish():
         emit(Remark("out-record.not-removed", f"What this run had out of service still stands in vCenter: {why}"))
-    result = _result(session, run, record.id, origin)
+    others = origin.reports_open_runs and not run.signal
+    result = _result(run, record.id, origin, open_runs(session.vcenter, planned.estate.objects) if others else ())
     emit(RunEnded(result))
     counts = {"exit_code": run.exit_code or origin.problem_code, "skipped": run.unstarted + origin.omitted}
     record.update(ended=True, signal=run.signal, stopped=session.stop.why, open=list(run.open), **counts)
@@ -122,9 +123,8 @@ def _waiting(emit: Emit, rule: str) -> Callable[[str], None]:
     return lambda line: emit(StepEvent("waiting", text=line, rule=rule))
 
 
-def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResult:
+def _result(run: Run, record: str, origin: Origin, others: tuple[str, ...]) -> RunResult:
     code = (128 + run.signal if run.signal else run.exit_code) or origin.problem_code or int(bool(origin.gone))
-    others = open_runs(session.vcenter) if origin.reports_open_runs and not run.signal else ()
     return RunResult(run.plan, code or int(bool(others or run.open)), record, run, origin.gone, others)
 
 

@@ -37,6 +37,7 @@ SIZES = (32_000, 4_000, 250)
 MOST_PARTS = 100
 LONGEST = 4 << 20
 """Bytes of a text: a larger one was not written by this program."""
+_LEGAL = "give the account System.View, Folder.Create and Global.SetCustomField on the folder of the lock"
 _PARTS = re.compile(r"parts (\d{1,9}) (\d{1,4}) ([0-9a-f]{32})")
 _VALUES = ("name", "availableField", "customValue")
 
@@ -68,7 +69,7 @@ class OutRecord:
             self._ref = ""
             raise Storage(
                 f"what run {self.run} puts out of service cannot be written in vCenter: {error.message}",
-                f"look at the folder '{PREFIX}{self.run}' in '{HOME}', and at the account's privileges there",
+                f"{error.remedy}; look at the folder '{PREFIX}{self.run}' in '{HOME}'",
                 rule="out-record.not-written",
             ) from error
 
@@ -98,7 +99,8 @@ class OutRecord:
             self._size += 1
             if self._size == len(SIZES):
                 self._size = 0
-                raise StepFailed(f"vCenter does not keep the {len(packed)} characters of it")
+                text = f"vCenter does not keep the {len(packed)} characters of it, nor in {MOST_PARTS} parts"
+                raise StepFailed(text, "take fewer hosts and VMs at a time: --parallel, rolling: {max_unavailable: 1}")
 
     def _write_parts(self, parts: list[str], packed: str) -> bool:
         if len(parts) > MOST_PARTS:
@@ -182,7 +184,7 @@ def folder_in(vcenter: VCenter, parent: str, name: str) -> str:
     except (FileExistsError, OutcomeUnknown):
         found = child_of(vcenter, parent, name)
         if found is None:
-            raise StepFailed(f"the folder '{name}' can neither be created nor seen") from None
+            raise StepFailed(f"the folder '{name}' can neither be created nor seen", _LEGAL) from None
         return found
 
 
@@ -201,7 +203,7 @@ def defined(vcenter: VCenter, ref: str) -> int:
                 raise
     key = _key_of(vcenter.read_objects([ref], {"Folder": _VALUES}).get(ref))
     if key is None:
-        raise StepFailed(f"the custom attribute '{ATTRIBUTE}' of folders was defined and cannot be seen")
+        raise StepFailed(f"the custom attribute '{ATTRIBUTE}' of folders was defined and cannot be seen", _LEGAL)
     return key
 
 
@@ -275,7 +277,9 @@ def _serial_of(name: str) -> str:
 def _manager(vcenter: VCenter) -> str:
     found = vcenter.service("customFieldsManager")
     if found is None:
-        raise StepFailed(f"{vcenter.name} has no custom attributes; it is not a vCenter Server")
+        raise StepFailed(
+            f"{vcenter.name} has no custom attributes", "check that this is a vCenter Server, no ESXi host"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a run has put out of service, as it is written in vCenter: any machine can put it back from that alone."""
+"""Record of what a run has out of service, as it is written in vCenter: any machine can put it back from that alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OutItem(_Model):
 
     @property
     def key(self) -> tuple[PendingKind, str]:
-        """What tells it from others of the same run."""
+        """Kind and reference, which no other item of the run has."""
         return self.kind, self.ref
 
     @property
