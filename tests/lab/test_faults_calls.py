@@ -1,5 +1,6 @@
 """Every fault of an API call, as a client without any repair of its own meets it."""
 
+import base64
 import http.client
 import re
 import socket
@@ -7,6 +8,7 @@ import ssl
 import time
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 from pyVmomi import vim, vmodl
@@ -187,6 +189,20 @@ def test_a_fault_with_required_fields_can_be_read(lab, soap):
         with pytest.raises(vmodl.MethodFault) as caught:
             soap.vm(VM).PowerOnVM_Task()
         assert type(caught.value)._wsdlName == name
+
+
+@pytest.mark.parametrize("do", ["fault-echoes", "task-echoes"])
+def test_a_fault_that_quotes_what_was_sent(lab, soap, do):
+    value = "H4sI" + "Ab1+/" * 40
+    lab.set_faults([{"on": "ReconfigVM_Task", "nth": 1, "do": {do: "InvalidName"}}])
+    spec = vim.vm.ConfigSpec(extraConfig=[vim.option.OptionValue(key="guestinfo.userdata", value=value)])
+    with pytest.raises(vim.fault.InvalidName) as caught:
+        soap.wait(soap.vm(VM).ReconfigVM_Task(spec))
+    raw = value.encode()
+    cut, packed = f"'{value[:60]}...'", base64.b64encode(raw).decode()
+    for spelt in (value, cut, packed[:76], raw.hex(), quote(packed, safe=""), base64.b64decode(value).hex()):
+        assert spelt in caught.value.msg
+    soap.wait(soap.vm(VM).ReconfigVM_Task(spec))
 
 
 def test_a_task_that_fails(lab, soap):

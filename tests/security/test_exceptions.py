@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 from pyVmomi import vim
+from support.secret_traces import all_of
 
 from vsphere_ai import app
 from vsphere_ai.app.api_errors import exported
@@ -21,23 +22,6 @@ def _known():
     with redaction.fresh():
         redaction.register(SECRET)
         yield
-
-
-def everything(error):
-    """All that a service that collects errors sees: texts, fields, chains, frames with their variables."""
-    found, seen, todo = [], set(), [error]
-    while todo:
-        one = todo.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        found += [str(one), repr(one), repr(one.args), repr(vars(one))]
-        found += [repr(value) for value in vars(one).values()]
-        todo += [one.__cause__, one.__context__]
-        own = traceback.TracebackException(type(one), one, one.__traceback__, capture_locals=True)
-        found += [repr(frame.locals) for frame in own.stack if "/vsphere_ai/" in frame.filename]
-        found += traceback.format_exception(one)
-    return "\n".join(found)
 
 
 def refused_by_a_library(secret):
@@ -70,9 +54,7 @@ def test_an_exception_of_the_api_holds_no_secret(kind):
     error = caught.value
     assert type(error) is kind
     text = (
-        everything(error)
-        if not is_bug
-        else "\n".join([str(error), repr(vars(error)), *traceback.format_exception(error)])
+        all_of(error) if not is_bug else "\n".join([str(error), repr(vars(error)), *traceback.format_exception(error)])
     )
     assert "***" in text
     assert [part for part in (SECRET[at : at + 8] for at in range(len(SECRET) - 7)) if part in text] == []
@@ -90,7 +72,7 @@ def test_a_generator_of_the_api():
     assert next(steps) == 1
     with pytest.raises(Unreachable) as caught:
         next(steps)
-    assert SECRET not in everything(caught.value)
+    assert SECRET not in all_of(caught.value)
 
 
 def test_what_holds_no_secret_stays_as_it_is():
@@ -114,7 +96,7 @@ def test_a_circle_and_a_long_chain_have_an_end():
     for number in range(3000):
         error = Unreachable(str(number))
         error.__cause__, last = last, error
-    assert SECRET not in everything(without_secrets(last))
+    assert SECRET not in all_of(without_secrets(last))
 
 
 def test_functions_of_the_api_are_the_same_at_each_look():

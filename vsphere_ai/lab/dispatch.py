@@ -69,19 +69,22 @@ def answer(farm: Farm, body: bytes, sender: Sender) -> Answer:
     fired = farm.faults.meet(calls.event_of(farm, request)) if farm.faults.rules else None
     if fired is None:
         return carry_out(None)
-    return under_fault(farm, fired, version, carry_out)
+    return under_fault(farm, fired, version, carry_out, body)
 
 
-def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut) -> Answer:
-    """Carry out a call as far as a fault lets it; the server does to the reply what is left to do."""
+def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut, sent: bytes = b"") -> Answer:
+    """Carry out a call as far as a fault lets it; the server does to the reply what is left to do.
+
+    `sent` is the request, for faults that echo it.
+    """
     action, early = fired.rule.do, fired.rule.when == "before"
     if not early:
         result = carry_out(None)
     farm.faults.strike(fired)
     if fired.rule.when != "mid-body":
         fired.wait()
-    if action.word == "fault":
-        return Answer(500, wire.fault(calls.error_of(action), version), fired=fired)
+    if action.word in ("fault", "fault-echoes"):
+        return Answer(500, wire.fault(calls.error_of(action, sent), version), fired=fired)
     if action.word in calls.HTTP_TEXT:
         status, body, kind = calls.HTTP_TEXT[action.word]
         return Answer(status, body, kind=kind, fired=fired)
@@ -89,7 +92,7 @@ def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut) -> 
         return Answer(200, calls.MALFORMED, fired=fired)
     if early and action.word in (*calls.UNANSWERED, "truncate"):
         return Answer(200, calls.MALFORMED, fired=fired)
-    return replace(carry_out(calls.doom_of(fired)) if early else result, fired=fired)
+    return replace(carry_out(calls.doom_of(fired, sent)) if early else result, fired=fired)
 
 
 def _carried_out(farm: Farm, request: wire.Request, version: str, sender: Sender, doom: Doom | None) -> Answer:

@@ -35,7 +35,7 @@ _END = r"(?![\w-]|\.\w)"
 
 _LONGEST_LINE = 64 * 1024
 """Characters of what is searched for parts of secrets before it is written: lines and errors, no documents of MiB."""
-_LONGEST_ANSWER = 1024 * 1024
+_LONGEST_ANSWER = 256 * 1024
 """Characters of an answer in which parts are also looked for as hexadecimal and base64."""
 _QUOTED = re.compile(r"(?i)(guestinfo\.[\w.-]+[\"']?\s*(?:=|:(?=\s*[\"']))\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s;,]+)")
 """The value of a ``guestinfo.*`` setting, in words like ``guestinfo.userdata = "..."``."""

@@ -115,16 +115,35 @@ class Parts:
                 yield offset + begin * 4 // 3, min(len(text), offset - (-end * 4 // 3))
 
     def _spans(self, text: str) -> Iterator[Span]:
-        """Yield where a text has a part, each as begin and end."""
-        grams, looked_at = self._grams, 0
-        for at in range(len(text) - _GRAM + 1):
+        """Yield where a text has parts, each as begin and end."""
+        grams, looked_at, at = self._grams, 0, 0
+        most = len(text) - _GRAM
+        while at <= most:
             if text[at : at + _GRAM] in grams:
                 # the part that these five characters are of begins up to three characters before
                 first, looked_at = max(looked_at, at - SHORTEST_PART + _GRAM), at + 1
                 for begin in range(first, at + 1):
-                    part = text[begin : begin + SHORTEST_PART]
-                    if len(part) == SHORTEST_PART and (part in self._telling or part in self._all_packed):
-                        yield begin, begin + SHORTEST_PART
+                    end = self._end_of_part(text, begin)
+                    if end:
+                        yield begin, end
+                        at = max(at, end - SHORTEST_PART)
+                        looked_at = max(looked_at, end - SHORTEST_PART + 1)
+                        break
+            at += 1
+
+    def _end_of_part(self, text: str, begin: int) -> int:
+        """Return where a part ends that begins at a place of a text, as long as it is; 0 where none does."""
+        end = begin + SHORTEST_PART
+        part = text[begin:end]
+        if len(part) < SHORTEST_PART:
+            return 0
+        place = self._all_packed.find(part)
+        if place < 0:
+            return end if part in self._telling else 0
+        packed, place = self._all_packed, place + SHORTEST_PART
+        while end < len(text) and place < len(packed) and text[end] == packed[place] != "\0":
+            end, place = end + 1, place + 1
+        return end
 
 
 def is_telling(part: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
+from vsphere_ai.lab.faults.echo import echo
 from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.faults.rules import ON_TASKS, Action, Event
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -25,6 +26,8 @@ HTTP_TEXT = {
 MALFORMED = b'<?xml version="1.0" encoding="UTF-8"?><html><body><hr><p>Bad Gateway & more<br></body></htm'
 """A reply that is no XML, as proxies on the way send it with status 200."""
 
+ECHOES = ("fault-echoes", "task-echoes")
+"""Faults that quote the request in their text."""
 UNANSWERED = ("drop", "lost-reply", "reset", "hang", "restart")
 """Faults whose call gets no reply at all, unless the reply breaks off in the middle."""
 
@@ -51,19 +54,20 @@ def _about(farm: Farm, mo: ManagedObject) -> tuple[str, str]:
     return (str(mo["name"]), "") if isinstance(mo.ref, vim.ManagedEntity) else ("", "")
 
 
-def error_of(action: Action) -> Exception:
-    """Return the fault of the API a rule names, its required fields filled in."""
+def error_of(action: Action, sent: bytes = b"") -> Exception:
+    """Return the fault of the API a rule names, its required fields filled in; an echo quotes what was `sent`."""
     error: Exception = fill(Vmomi.GetWsdlType("urn:vim25", action.value)())
-    error.msg = f"{action.value}, as a fault of the lab demands."  # type: ignore[attr-defined]
+    text = f" It was sent: {echo(sent)}" if action.word in ECHOES else ""
+    error.msg = f"{action.value}, as a fault of the lab demands.{text}"  # type: ignore[attr-defined]
     return error
 
 
-def doom_of(fired: Fired) -> Doom | None:
+def doom_of(fired: Fired, sent: bytes = b"") -> Doom | None:
     """Return what the fault makes of the task or the shutdown that the call starts; None when it leaves tasks alone."""
     action = fired.rule.do
     if action.word not in (*ON_TASKS, "guest-stuck"):
         return None
-    error: Any = error_of(action) if action.word == "task-fails" else None
+    error: Any = error_of(action, sent) if action.word in ("task-fails", "task-echoes") else None
     percent = action.number if action.word == "task-stuck" else None
     most = action.number if action.word == "most-tasks" else 0
     return Doom(error, percent, action.word == "task-gone", fired.released, action.word == "clone-elsewhere", most)

@@ -53,8 +53,10 @@ WORDS: Mapping[str, Word] = {
     "503": Word(("soap", "versions", "rest"), _EITHER_SIDE),
     "401": Word(("soap", "versions", "rest"), _EITHER_SIDE),
     "fault": Word(("soap",), _EITHER_SIDE, "fault"),
+    "fault-echoes": Word(("soap",), _EITHER_SIDE, "fault"),
     "exit": Word(("ssh",), _EITHER_SIDE, "status"),
     "task-fails": Word(("soap",), (), "fault"),
+    "task-echoes": Word(("soap",), (), "fault"),
     "task-stuck": Word(("soap",), (), "percent"),
     "task-gone": Word(("soap",)),
     "most-tasks": Word(("soap",), (), "count"),
@@ -77,7 +79,7 @@ WORDS: Mapping[str, Word] = {
 }
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
-ON_TASKS = ("task-fails", "task-stuck", "task-gone", "most-tasks", "clone-elsewhere")
+ON_TASKS = ("task-fails", "task-echoes", "task-stuck", "task-gone", "most-tasks", "clone-elsewhere")
 _BOOTS = ("PowerOnVM_Task", "PowerOnMultiVM_Task")
 ON_GUESTS: Mapping[str, tuple[str, ...]] = {
     "guest-stuck": ("ShutdownGuest",),
