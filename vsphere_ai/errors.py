@@ -28,6 +28,21 @@ class Diagnostic:
     excerpt: str = ""
 
 
+WITHHELD = "what is here cannot be used; nothing of the file is shown, because a link leads to it from another folder"
+_withheld: dict[str, str] = {}
+"""Files of which no error quotes anything, by the names under which they are read, with the files themselves."""
+
+
+def withhold(name: str, file: str) -> None:
+    """Have no `InputError` quote from a file that is read under a name, and was not named itself."""
+    _withheld[name] = file
+
+
+def _shown(fault: Diagnostic) -> Diagnostic:
+    file = _withheld.get(fault.mark.file)
+    return fault if file is None else Diagnostic(fault.mark, WITHHELD, f"to see what is wrong, name the file: {file}")
+
+
 REPORT_IT = "this is a defect of vsphere-ai; please report it, with VSPHERE_AI_TRACEBACK=1 set"
 
 
@@ -63,7 +78,7 @@ class InputError(VsphereAiError, exit_code=65, title="invalid input", rule="inpu
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.compared_with = ""
-        self.diagnostics = tuple(sorted(diagnostics))
+        self.diagnostics = tuple(sorted(map(_shown, diagnostics)))
         super().__init__("\n".join(f"{d.mark}: {d.message}" for d in self.diagnostics))
 
 

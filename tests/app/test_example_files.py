@@ -38,7 +38,7 @@ def test_a_folder_is_listed_and_copied(tmp_path):
 
 def test_an_example_is_found_by_its_path_or_its_only_name():
     assert example("playbooks/fabric.yml") == example("fabric") == (ROOT / "playbooks" / "fabric.yml").read_text()
-    with pytest.raises(UsageError, match="4 examples called 'hand-over'"):
+    with pytest.raises(UsageError, match="3 examples called 'hand-over'"):
         example("hand-over")
     with pytest.raises(UsageError) as caught:
         example("../docs/index.md")

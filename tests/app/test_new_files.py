@@ -19,15 +19,15 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_they_are_written_for_others_to_read(tmp_path):
+def test_they_are_their_owners_whatever_the_umask(tmp_path):
     one, two = paths(tmp_path)
-    before = os.umask(0o077)
+    before = os.umask(0)
     try:
         write_new({one: "1", two: "zwö"})
     finally:
         os.umask(before)
     assert (one.read_text("utf-8"), two.read_text("utf-8")) == ("1", "zwö")
-    assert {path.stat().st_mode & 0o777 for path in (one, two)} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in (one, two)} == {0o600}
     assert names(tmp_path) == ["one.yml", "two.yml"]
 
 
@@ -62,6 +62,6 @@ def test_stopped_half_way_nothing_is_left(tmp_path, monkeypatch, fault, call, nu
         return real(*given)
 
     monkeypatch.setattr(new_files.os, call, failing)
-    with pytest.raises(fault if isinstance(fault, type) else OSError):
+    with pytest.raises(fault if isinstance(fault, type) else UsageError):
         write_new(dict.fromkeys(paths(tmp_path), "text"))
     assert names(tmp_path) == []

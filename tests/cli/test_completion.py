@@ -155,7 +155,7 @@ def test_fish_completes_by_its_script(state, other_shell, tmp_path):
 
 def test_names_are_kept_for_the_owner_only_and_written_once(state):
     folder = state / "state" / "names"
-    (path,) = folder.glob("vc-1.json")
+    (path,) = folder.glob("vc-1.txt")
     assert [p.stat().st_mode & 0o777 for p in (folder, path)] == [0o700, 0o600]
     before = path.stat().st_ino
     known_names.remember("vc-1", {"host": ["esx02", "esx01"], "vm": ["train-01", "train-02", "infra", *HOSTILE]})

@@ -98,7 +98,7 @@ def test_a_link_is_not_written_through(command, run, tmp_path):
     other.write_text("kept", "utf-8")
     (tmp_path / "report.html").symlink_to(other)
     assert command(run, "-o", tmp_path / "report.html")[0] == 64
-    assert json_stream.failure() == "usage.report"
+    assert json_stream.failure() == "usage.output"
     assert other.read_text("utf-8") == "kept"
 
 

@@ -104,7 +104,7 @@ def test_the_keys_of_an_agent(sshd, monkeypatch, tmp_path):
     sshd.start("trn-00")
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with refused(Denied, "denied", "agent"):
-        sshd.shell("trn-00", key_file=None, agent=True).open()
+        sshd.shell("trn-00", key_file=None, agent=True).connect()
     agent = subprocess.Popen(
         ["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -181,7 +181,7 @@ def test_a_flood_of_banners_is_bounded(tmp_path, flood):
         threading.Thread(target=serve, daemon=True).start()
         begun, before = time.monotonic(), memory()
         with pytest.raises(Unreachable, match="trn-03: no SSH handshake") as error:
-            GuestSsh("127.0.0.1", settings(listener.getsockname()[1], tmp_path), "trn-03").open()
+            GuestSsh("127.0.0.1", settings(listener.getsockname()[1], tmp_path), "trn-03").connect()
         assert "host" not in error.value.remedy
         stop.set()
     assert time.monotonic() - begun < 12 * busy()
@@ -244,14 +244,14 @@ def test_escape_sequences_never_reach_the_terminal(host, hostile):
 def test_a_changed_key_is_refused_before_a_login(host, tmp_path):
     known = line(f"[127.0.0.1]:{host.port}", OTHER)
     with refused(Denied, "ssh.host-key", "trn-03"):
-        GuestSsh("127.0.0.1", settings(host.port, tmp_path, known), "trn-03").open()
+        GuestSsh("127.0.0.1", settings(host.port, tmp_path, known), "trn-03").connect()
     assert host.attempts == 0
 
 
 def test_a_refused_key_says_whose_login_it_was(host, tmp_path):
     host.user_key, host.methods = OTHER, "publickey"
     with pytest.raises(Denied, match="trn-03 does not accept the SSH login of root") as caught:
-        GuestSsh("127.0.0.1", settings(host.port, tmp_path), "trn-03").open()
+        GuestSsh("127.0.0.1", settings(host.port, tmp_path), "trn-03").connect()
     assert "authorized_keys" in caught.value.remedy
     assert "ESXi" not in caught.value.remedy
 

@@ -44,14 +44,14 @@ def test_a_password_is_given_the_way_the_host_takes_it_once(host, connect, metho
 def test_a_wrong_password_is_tried_once(host, connect, methods):
     host.methods = methods
     with refused(Denied, "login.refused", "esx01", "root"):
-        connect(password="wrong").open()
+        connect(password="wrong").connect()
     assert host.attempts == 1
 
 
 def test_a_host_without_passwords_says_what_it_takes(host, connect):
     host.methods = "publickey"
     with refused(Denied, "denied", "esx01", "publickey"):
-        connect().open()
+        connect().connect()
     assert host.attempts == 0
 
 
@@ -63,10 +63,10 @@ def test_a_key_file(host, connect, tmp_path, passphrase):
     connect(password=None, key_file=path, passphrase=passphrase).run(["true"], 5)
     assert host.attempts == 1
     with pytest.raises(Denied, match="cannot be used"):
-        connect(password=None, key_file=tmp_path / "absent").open()
+        connect(password=None, key_file=tmp_path / "absent").connect()
     if passphrase:
         with pytest.raises(Denied, match="cannot be used"):
-            connect(password=None, key_file=path, passphrase="other").open()
+            connect(password=None, key_file=path, passphrase="other").connect()
 
 
 @pytest.mark.parametrize("form", ["address", "hashed", "host name", "after junk", "beside another type"])
@@ -98,7 +98,7 @@ def test_any_other_key_is_refused_before_a_login(host, connect, form):
         "empty": "",
     }
     with pytest.raises(Denied) as caught:
-        connect(known=texts[form]).open()
+        connect(known=texts[form]).connect()
     assert host.attempts == 0
     assert fingerprint(KEY) in caught.value.message
     if form in ("unknown", "other port", "authority", "empty"):
@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_read_is_denied(host, connect, tmp_path, content):
     if content is not None:
         path.write_bytes(content)
     with refused(Denied, "denied", "known_hosts"):
-        shell.open()
+        shell.connect()
     assert host.connections == 0
 
 
@@ -194,7 +194,7 @@ def test_a_stopped_service_is_told_from_a_silent_host(connect, tmp_path):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(SshRefused) as caught:
-            Ssh(SshEndpoint("esx01", "127.0.0.1", port, "root", known, password="p")).open()
+            Ssh(SshEndpoint("esx01", "127.0.0.1", port, "root", known, password="p")).connect()
         assert "TSM-SSH" in caught.value.remedy
         with pytest.raises(SshRefused):
             fetch_host_key("127.0.0.1", port)
@@ -219,7 +219,7 @@ def test_a_port_without_ssh_is_unreachable_in_time(tmp_path, greeting):
         begun = time.monotonic()
         endpoint = SshEndpoint("esx01", "127.0.0.1", listener.getsockname()[1], "root", known, password="p")
         with pytest.raises(Unreachable, match="no SSH handshake"):
-            Ssh(endpoint, SshLimits(banner=0.5, connect=60.0, login=60.0)).open()
+            Ssh(endpoint, SshLimits(banner=0.5, connect=60.0, login=60.0)).connect()
         assert time.monotonic() - begun < 12 * busy(), "paramiko's own limit is 15 s, and the others are a minute"
 
 
@@ -232,15 +232,15 @@ def test_one_refused_credential_is_not_tried_on_another_host(host, connect):
     gate = LoginGate()
     for _ in range(3):
         with pytest.raises(Denied):
-            connect(gate=gate, password="wrong").open()
+            connect(gate=gate, password="wrong").connect()
     assert host.attempts == 1
-    connect(gate=gate).open()
+    connect(gate=gate).connect()
     assert host.attempts == 2
 
 
 def test_weak_algorithms_are_not_offered(host, connect):
     shell = connect()
-    shell.open()
+    shell.connect()
     options = shell._transport.get_security_options()
     offered = {*shell._transport.preferred_ciphers, *shell._transport.preferred_macs, *shell._transport.preferred_kex}
     assert not offered & {name for names in WEAK.values() for name in names}

@@ -95,7 +95,7 @@ def test_a_handshake_that_breaks_is_begun_again(host, tmp_path, limit):
     assert (cut.connections, host.attempts) == (3, 1)
     gone = CutHost(host.port, limit, limit, limit)
     with pytest.raises(Unreachable, match=r"no SSH handshake: .+"):
-        through(gone, host, tmp_path).open()
+        through(gone, host, tmp_path).connect()
     assert gone.connections == 3
 
 
@@ -185,10 +185,10 @@ def test_a_login_that_breaks_off_is_not_tried_again_with_a_credential_nobody_kno
     monkeypatch.setattr(Ssh, "_login", broken)
     cut, gate = CutHost(host.port), LoginGate()
     with pytest.raises(Unreachable, match="broke off: the connection was closed"):
-        through(cut, host, tmp_path, gate).open()
+        through(cut, host, tmp_path, gate).connect()
     assert len(tried) == 1
     with through(cut, host, tmp_path, gate) as shell:
-        shell.open()  # now it is known to be right
+        shell.connect()  # now it is known to be right
     tried.clear()
     with through(cut, host, tmp_path, gate) as shell:
         assert shell.run(["true"], 5).status == 0

@@ -10,7 +10,7 @@ from support.places import PLAYBOOKS
 from support.vm_sets import Sets
 
 pytestmark = pytest.mark.lab
-PLAYBOOK, JOB = PLAYBOOKS / "hand-over.yml", PLAYBOOKS / "jobs" / "hand-over.yml"
+PLAYBOOK, JOB = PLAYBOOKS / "hand-over.yml", PLAYBOOKS / "hand-over-job.yaml"
 
 
 def test_a_hand_over_from_the_playbook_to_the_certificate(training, cli):  # noqa: F811

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from dataclasses import replace
+from grp import getgrgid
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -67,23 +69,32 @@ def test_every_metric_is_in_the_documentation_and_back(cli):
         assert known, family.name
 
 
-def test_a_file_for_node_exporter_is_whole_and_readable(cli, tmp_path):
+def test_a_file_for_node_exporter_is_whole_and_private(cli, tmp_path):
     path = tmp_path / "farm.prom"
     path.write_text("old", encoding="utf-8")
     before = path.stat().st_ino
     assert metrics(cli, "-o", path) == 0
     assert cli.out == ""
     assert value(path.read_text("utf-8"), "vsphere_ai_up") == 1
-    assert path.stat().st_mode & 0o777 == 0o644
+    assert path.stat().st_mode & 0o777 == 0o600
     assert path.stat().st_ino != before  # put in its place, not written over
     assert [each.name for each in tmp_path.glob("*farm.prom*")] == ["farm.prom"]
+
+
+def test_a_group_may_read_the_file_for_node_exporter(tmp_path):
+    path, own = tmp_path / "farm.prom", getgrgid(os.getgid()).gr_name
+    write_textfile(path, b"x 1\n", own)
+    assert (path.stat().st_mode & 0o777, path.stat().st_gid) == (0o640, os.getgid())
+    with pytest.raises(UsageError, match="no group 'nobody-has-this'"):
+        write_textfile(path, b"x 2\n", "nobody-has-this")
+    assert path.read_bytes() == b"x 1\n"
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
     for path in (tmp_path / "no-folder" / "x.prom", tmp_path):
         with pytest.raises(UsageError) as raised:
             write_textfile(path, b"x")
-        assert raised.value.rule == "usage.report"
+        assert raised.value.rule == "usage.output"
         assert str(path) in raised.value.message
     link = tmp_path / "link.prom"
     link.symlink_to("/etc/passwd")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.gates import LONG
 from support.programs import needs_program
 
-from vsphere_ai.guests.netplan import GuestNic, Loader, Route, network_text, read_network, summary
+from vsphere_ai.guests.netplan import GuestNic, Route, network_text, read_network, summary
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.model.state import Target
 
@@ -274,7 +274,7 @@ def test_a_thousand_random_sets(vms):
         assert list(network_problems(VM, nics)) == []
         text = network_text(nics)
         assert read_network(text) == nics
-        ethernets = yaml.load(text, Loader=Loader)["network"]["ethernets"]
+        ethernets = yaml.safe_load(text)["network"]["ethernets"]
         main = {"0.0.0.0/0": [], "::/0": []}
         owners = {}
         for nic in nics:

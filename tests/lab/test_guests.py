@@ -161,7 +161,7 @@ def test_a_guest_that_is_switched_off_is_gone_and_comes_back(guests, make_lab):
     client.wait(vm.PowerOffVM_Task())
     guests("trn-02").close()
     with pytest.raises(SshRefused, match="trn-02"):
-        guests("trn-02").open()
+        guests("trn-02").connect()
     client.wait(vm.PowerOnVM_Task())
     assert run(guests("trn-02"), "true") == ""
     guests.lab.post("/lab/reset")

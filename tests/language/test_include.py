@@ -75,7 +75,7 @@ def test_what_a_play_means_is_refused_in_its_own_file(files, estate):
         ({}, "- include: ../other/a.yml", "play.yml:1:12", "is not a file below the folder of"),
         ({}, '- include: "a\\0.yml"', "play.yml:1:12", "is not a file below the folder of"),
         ({}, f"- include: {'a' * 5000}.yml", "play.yml:1:12", "there is no file"),
-        ({}, "- include: .", "play.yml:1:12", "this is not a file"),
+        ({}, "- include: .", "play.yml:1:12", "it is a folder, not a file"),
         ({}, "- include: play.yml", "play.yml:1:12", "in a circle: "),
         ({"a.yml": VMS}, "- include: a.yml\n  mig: {}", "play.yml:2:3", "'mig' cannot stand beside 'include'"),
         ({"a.yml": VMS}, "- include: [a.yml, ./a.yml]", "play.yml:1:20", "is included twice, first at"),

@@ -192,7 +192,7 @@ def test_other_configurations_may_be_for_something_else(book):
     [
         (play("all-balance"), (2, 45, "parted.yaml has no configuration 'all-balance'")),
         (play(file="gone.yaml"), (2, 24, "gone.yaml: the file cannot be read: No such file or directory")),
-        (play(file="."), (2, 24, "this is not a file")),
+        (play(file="."), (2, 24, "it is a folder, not a file")),
         (play(file="/etc/hosts"), (2, 24, "'/etc/hosts' is not a file below the folder of")),
         (play(file="../other.yaml"), (2, 24, "'../other.yaml' is not a file below the folder of")),
         (play(file="link.yaml"), (2, 24, "'link.yaml' is not a file below the folder of")),

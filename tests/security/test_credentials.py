@@ -125,6 +125,28 @@ def test_a_key_ring_that_cannot_be_used(keyring):
     assert "hunter2" not in caught.value.message
 
 
+@pytest.mark.parametrize("error", [RuntimeError, ImportError, AttributeError, OSError, TypeError, RecursionError])
+def test_a_key_ring_whose_backend_does_not_load(keyring, monkeypatch, error):
+    def fails(*_):
+        raise error("cannot load the backend; the password is hunter2")
+
+    monkeypatch.setattr(sys.modules["keyring"], "get_password", fails)
+    with refused(NoPassword, "password.none", error.__name__) as caught:
+        fetch("keyring:vcenter/root")
+    assert "hunter2" not in caught.value.message + caught.value.remedy
+    assert caught.value.__cause__ is None
+
+
+def test_a_key_ring_library_that_is_broken(monkeypatch):
+    def broken(_name):
+        raise SyntaxError("hunter2")
+
+    monkeypatch.setattr(credentials, "import_module", broken)
+    with refused(NoPassword, "password.none", "SyntaxError") as caught:
+        fetch("keyring:vcenter/root")
+    assert "hunter2" not in caught.value.message
+
+
 def test_without_the_library_the_message_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     with refused(NoPassword, "password.none") as caught:

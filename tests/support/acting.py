@@ -72,7 +72,7 @@ class Shells:
             raise self.refuse.pop(0)
         yield self
 
-    def open(self):
+    def connect(self):
         """There is nothing to open."""
 
     def run(self, argv, deadline_s, *, changes=False):

@@ -136,7 +136,7 @@ FILES = [
     *(("inventory", path) for path in sorted((ROOT / "inventories").glob("*.yml"))),
     *(("values", ROOT / "playbooks" / "sites" / f"{site}.yml") for site in ("berlin", "munich")),
     ("playbook", ROOT / "playbooks" / "sites" / "time.yml"),
-    *(("job", path) for path in sorted((ROOT / "playbooks" / "jobs").glob("*.yml"))),
+    *(("job", path) for path in sorted((ROOT / "playbooks").glob("*-job.yaml"))),
     *(("profile", path) for path in sorted((ROOT / "playbooks" / "profiles").glob("*.yml"))),
 ]
 
@@ -209,7 +209,7 @@ def test_an_inventory_that_the_tool_reads_is_valid(content, tmp_path):
         assert faults("inventory", path) == []
 
 
-JOBS = tuple(path.read_bytes() for path in sorted((ROOT / "playbooks" / "jobs").glob("*.yml")))
+JOBS = tuple(path.read_bytes() for path in sorted((ROOT / "playbooks").glob("*-job.yaml")))
 JOBS += tuple(text.encode() for name, text, _ in BLOCKS if name == "job")
 
 

@@ -6,6 +6,7 @@ import json
 
 from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic, Released
 from vsphere_ai.errors import Conflict
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.networks import address_range
 
 VERSION = 1
@@ -32,7 +33,7 @@ def read_ledger(text: str) -> Ledger:
     if not text.strip():
         return Ledger()
     try:
-        found = json.loads(text)
+        found = json_value(text)
         if found["version"] != VERSION:
             raise ValueError(f"its version is {found['version']}, this release reads {VERSION}")
         holdings: dict[Nic, Holding] = {}

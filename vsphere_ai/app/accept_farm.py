@@ -41,12 +41,14 @@ from vsphere_ai.health.certificate import (
     with_open_failures,
     without_void,
 )
+from vsphere_ai.language.document import content_of
 from vsphere_ai.model.assessment import Records
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds
-from vsphere_ai.security.state_dir import write_private
+from vsphere_ai.security.files import DOCUMENT, read_bytes, write_output
 
 Facts = Mapping[str, Mapping[str, str]]
 
@@ -120,11 +122,7 @@ def verify_certificate(request: AcceptRequest, emit: Emit = ignore) -> Certifica
 def read_certificate(path: Path) -> Certificate:
     """Return the certificate of a file; `UsageError` when there is none, or when it was edited."""
     try:
-        return opened(json.loads(path.read_text("utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be read: {error}", "give the file of a certificate", rule="usage.no-file"
-        ) from None
+        return opened(json_value(content_of(path, "certificate", DOCUMENT)))
     except ValueError as error:
         raise UsageError(
             f"{path}: {error}", "take the acceptance again with another file", rule="usage.certificate"
@@ -190,14 +188,14 @@ def _inputs(request: AcceptRequest) -> Facts:
     """Return the files that an acceptance reads as facts: with another one, what is judged by it does not hold."""
     files = {name: path for name, path in request.inputs.items() if path.is_file()}
     return {
-        f"{INPUT}:{name}": {"file": path.name, "SHA-256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        f"{INPUT}:{name}": {"file": path.name, "SHA-256": hashlib.sha256(read_bytes(path, DOCUMENT)).hexdigest()}
         for name, path in files.items()
     }
 
 
 def _write(made: Certificate, path: Path) -> None:
     """Write the certificate whole or not at all; only its owner can read it."""
-    write_private(path, json.dumps(saved(made), indent=2).encode())
+    write_output(path, json.dumps(saved(made), indent=2))
 
 
 def _now() -> datetime:

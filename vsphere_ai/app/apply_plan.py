@@ -20,7 +20,7 @@ from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.app.session_outputs import planned_outputs
 from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.errors import Conflict, Storage, UsageError
-from vsphere_ai.language.document import require
+from vsphere_ai.language.document import content_of
 from vsphere_ai.language.play import Playbook, from_document
 from vsphere_ai.planning import document
 from vsphere_ai.planning.document import SavedPlan, open_saved
@@ -28,6 +28,7 @@ from vsphere_ai.planning.ssh_needs import without_ssh_problems
 from vsphere_ai.resources import kinds
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.history import look
+from vsphere_ai.security.files import DOCUMENT
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -173,9 +174,8 @@ def _saved(request: ApplyRequest) -> SavedPlan | None:
     if what.suffix != ".json":
         return None
 
-    require(what, "plan")
     # a damaged byte makes it another text, whose checksum is wrong
-    return open_saved(what.read_text(encoding="utf-8", errors="replace"), str(what))
+    return open_saved(content_of(what, "plan", DOCUMENT).decode("utf-8", "replace"), str(what))
 
 
 def _require_whole(request: ApplyRequest) -> None:

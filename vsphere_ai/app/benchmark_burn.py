@@ -29,6 +29,7 @@ from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
+from vsphere_ai.security.files import STATE, read_bytes, write_private
 from vsphere_ai.security.state_dir import own_folder
 from vsphere_ai.training.job import CONTROL_PORT, TrainingJob
 from vsphere_ai.training.launch import RUNS, Launch, NodeFile
@@ -179,7 +180,7 @@ def _file() -> Path:
 def _earlier() -> dict[str, dict[str, int]]:
     """Return the digests on which GPUs agreed in earlier burns on this machine, with how many did, by configuration."""
     try:
-        return TypeAdapter(dict[str, dict[str, int]]).validate_json(_file().read_text("utf-8"))
+        return TypeAdapter(dict[str, dict[str, int]]).validate_json(read_bytes(_file(), STATE))
     except (OSError, ValueError):
         return {}
 
@@ -190,9 +191,7 @@ def _remember(earlier: dict[str, dict[str, int]], burned: Sequence[Burned]) -> N
         known = earlier.setdefault(key, {})
         known[digest] = max(number, known.get(digest, 0))
     try:
-        part = _file().with_suffix(".new")
-        part.write_text(json.dumps(earlier), "utf-8")
-        part.replace(_file())
+        write_private(_file(), json.dumps(earlier).encode())
     except OSError as error:
         raise Storage(f"{_file()}: {error.strerror}", "what was computed is not kept for later burns") from error
 

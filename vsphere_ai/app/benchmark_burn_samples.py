@@ -99,7 +99,7 @@ def _of_guest(shell: GuestSsh) -> Mapping[str, Sample]:
 
 def _of_host(shell: Ssh) -> Mapping[str, Sample] | VsphereAiError:
     try:
-        shell.open()
+        shell.connect()
         return samples_in(shell.run(ARGV, WITHIN).stdout)
     except VsphereAiError as error:
         return error

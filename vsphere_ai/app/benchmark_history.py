@@ -16,6 +16,7 @@ from vsphere_ai.errors import Storage
 from vsphere_ai.model.assessment import Measured
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.security.files import append_private, reading
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 FOLDER = "benchmarks"
@@ -49,8 +50,7 @@ def keep(instance: str, result: Result) -> Trend | None:
     """Add a result to the history of a vCenter, and return its trend; `Storage` where the file cannot be written."""
     file = own_folder(FOLDER) / f"{instance}.jsonl"
     try:
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(line_of(result))
+        append_private(file, line_of(result))
     except OSError as error:
         raise Storage(f"{file}: {error.strerror}", "the result was measured, and is not kept") from error
     return next((t for t in trends(_read(file)) if t.newest == result), None)
@@ -99,7 +99,7 @@ def newest(instance: str) -> Mapping[str, Measured]:
 
 def _read(file: Path) -> tuple[Result, ...]:
     try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            return read_history(stream)
+        with reading(file) as stream:
+            return read_history(line.decode("utf-8", "replace") for line in stream)
     except FileNotFoundError:
         return ()

@@ -34,6 +34,7 @@ from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.language.document import require, text_of
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
+from vsphere_ai.security.files import write_output
 from vsphere_ai.training.job import CONTROL_PORT, DEFAULT_PORT, TrainingJob
 from vsphere_ai.training.launchers import launch
 
@@ -194,7 +195,7 @@ def _learn(options: MegatronOptions, result: MegatronResult) -> None:
     if result.exit_code or tflops is None:
         raise UsageError("there is nothing to learn: the run did not pass", "correct what failed, and run it again")
     made = Expected(result.test.name, round(tflops, 2), result.gpus)
-    options.learned.write_text(megatron_baseline.text_of([made]), "utf-8")
+    write_output(options.learned, megatron_baseline.text_of([made]))
 
 
 def _kept(read: NodesResult, result: MegatronResult) -> Trend | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from vsphere_ai.benchmarks.nccl_text import MAX_LINE, parse_text
 from vsphere_ai.benchmarks.results import ParsedRun, ParseResult, Started, judge_runs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.document import require, text_of
+from vsphere_ai.security.files import reading, write_output
 
 STDIN = "-"
 MAX_INPUT = 1 << 30
@@ -64,7 +66,7 @@ def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[Expected
 
 def require_new(file: Path) -> None:
     """`UsageError` where there is a file already."""
-    if file.exists():
+    if os.path.lexists(file):
         raise UsageError(f"{file} is there already", "name another file, or remove it")
 
 
@@ -72,7 +74,7 @@ def write_baseline(file: Path, learned: Sequence[Expected]) -> tuple[Expected, .
     """Write a baseline and return it; `UsageError` where there is nothing in it."""
     if not learned:
         raise UsageError("there is nothing to learn: no run passed its checks", "give the output of a run that passed")
-    file.write_text(baseline_text(learned), "utf-8")
+    write_output(file, baseline_text(learned))
     return tuple(learned)
 
 
@@ -80,8 +82,11 @@ def _runs_of(file: Path) -> tuple[NcclRun, ...]:
     if str(file) == STDIN:
         return _read(sys.stdin.buffer)
     require(file, "file")
-    with file.open("rb") as stream:
-        return _read(stream)
+    try:
+        with reading(file, MAX_INPUT) as stream:
+            return _read(stream)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "give the output of nccl-tests") from None
 
 
 def _read(stream: BinaryIO) -> tuple[NcclRun, ...]:

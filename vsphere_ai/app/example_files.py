@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.suggestion import did_you_mean
+from vsphere_ai.security.files import PRIVATE, SMALL, make_private_folder, read_bytes, read_text, write_private
 
 _PACKAGE = Path(str(resources.files("vsphere_ai")))
 _FOLDER = _PACKAGE / "examples"
@@ -38,7 +40,7 @@ def examples(folder: str = "") -> list[Example]:
 
 def example(name: str) -> str:
     """Return the text of an example by its path, or by its file name where only one has it."""
-    return (_FOLDER / _found(name)).read_text("utf-8")
+    return read_text(_FOLDER / _found(name), SMALL)
 
 
 def copy_examples(name: str, folder: Path) -> list[Copied]:
@@ -48,7 +50,7 @@ def copy_examples(name: str, folder: Path) -> list[Copied]:
     """
     sources = {each: _FOLDER / each for each in (_within(name) or [_found(name)])}
     for path in list(sources.values()):
-        for schema in _SCHEMA.findall(path.read_text("utf-8")):
+        for schema in _SCHEMA.findall(read_text(path, SMALL)):
             sources[schema] = _PACKAGE / schema
     wanted = {folder / name: source for name, source in sorted(sources.items())}
     try:
@@ -59,16 +61,15 @@ def copy_examples(name: str, folder: Path) -> list[Copied]:
 
 
 def _copied(wanted: dict[Path, Path]) -> list[Copied]:
-    there = {path: path.read_bytes() for path in wanted if path.exists()}
+    there = {path: read_bytes(path, SMALL) for path in wanted if os.path.lexists(path)}
     for path, present in there.items():
-        if present != wanted[path].read_bytes():
+        if present != read_bytes(wanted[path], SMALL):
             text = f"{path} is there, with another content"
             raise UsageError(text, "choose another folder, or remove the file", rule="usage.not-overwritten")
     for path, source in wanted.items():
         if path not in there:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(source.read_bytes())
-            path.chmod(path.stat().st_mode | (source.stat().st_mode & 0o100))
+            make_private_folder(path.parent)
+            write_private(path, read_bytes(source, SMALL), PRIVATE | (source.stat().st_mode & 0o100))
     return [Copied(path, path in there) for path in wanted]
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.fleet_certificates import certificates, date
 from vsphere_ai.errors import Conflict, Denied, Storage, UsageError
-from vsphere_ai.security.state_dir import private_folder, write_private
+from vsphere_ai.security.files import SMALL, Unfit, read_bytes, write_private
+from vsphere_ai.security.state_dir import private_folder
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -70,6 +71,9 @@ def make_certificates(request: CertificatesRequest) -> tuple[MadeCertificate, ..
         authority, key, signer = _authority(folder)
         until = min(datetime.now(UTC) + timedelta(days=request.days), authority.until)
         return authority, *(_certificate(folder, names, until, key, signer) for names in wanted)
+    except Unfit as error:
+        text = f"{error.filename} is not written: {error.strerror}"
+        raise Denied(text, "remove it, or give another folder") from error
     except OSError as error:
         raise Storage(f"{folder}: {error.strerror}", "give another folder") from error
 
@@ -117,13 +121,13 @@ def _authority(folder: Path) -> tuple[MadeCertificate, EllipticCurvePrivateKey, 
         )
         certificate = builder.sign(key, hashes.SHA256())
         return _save(folder, AUTHORITY, certificate, key), key, certificate
-    (certificate, *_) = certificates(path, path.read_bytes())
+    (certificate, *_) = certificates(path, read_bytes(path, SMALL))
     other = "make the certificates of the whole fleet in another folder"
     if certificate.not_valid_after_utc < datetime.now(UTC):
         text = f"the certificate authority {path} has expired on {date(certificate.not_valid_after_utc)}"
         raise Denied(text, other, rule="fleet.certificate")
     try:
-        loaded = serialization.load_pem_private_key(key_path.read_bytes(), None)
+        loaded = serialization.load_pem_private_key(read_bytes(key_path, SMALL), None)
     except (FileNotFoundError, ValueError, TypeError) as error:
         text = f"{key_path}, the key of the certificate authority, is not there or cannot be read"
         raise Denied(text, f"put it there, or {other}", rule="fleet.certificate") from error

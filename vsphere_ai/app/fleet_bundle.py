@@ -22,6 +22,7 @@ from vsphere_ai.language.reference import Reference
 from vsphere_ai.language.variables import Overrides
 from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
+from vsphere_ai.security.files import make_private_folder, write_private
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,8 @@ def _write(folder: Path, name: str, text: str) -> None:
     path = folder / name
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
         raise UsageError(f"'{name}' is not below the folder of its playbook", "put it there", rule="fleet.bundle")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    make_private_folder(path.parent)
+    write_private(path, text.encode())
 
 
 def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:

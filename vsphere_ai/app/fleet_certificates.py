@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied
+from vsphere_ai.security.files import Unfit, load_key_pair, reading
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -54,7 +55,7 @@ def require_usable(ca: Path, cert: Path, key: Path) -> datetime:
             remedy = "check the clock of this machine" if early else RENEW
             raise Denied(f"the certificate {path} {what} {date(when)}", remedy, rule="fleet.certificate")
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key, password=_no_password)
+        load_key_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), cert, key, _no_password)
     except (ssl.SSLError, ValueError) as error:
         text = f"{key} is not the key of the certificate {cert}, or is encrypted"
         raise Denied(text, "give the two files that were made together", rule="fleet.certificate") from error
@@ -98,12 +99,12 @@ def _no_password() -> str:
 def _content(path: Path, what: str, *, secret: bool = False) -> bytes:
     """Return what a file holds that only this user and root can change; a `secret` one only they can read."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise Denied(f"the {what} {path} is not a regular file", MAKE, rule="fleet.certificate")
-            _require_own(path, what, status, secret=secret)
+        with reading(path) as file:
+            _require_own(path, what, os.fstat(file.fileno()), secret=secret)
             content = file.read(LIMIT + 1)
+    except Unfit as error:
+        text = f"the {what} {path} is not a regular file: {error.strerror}"
+        raise Denied(text, MAKE, rule="fleet.certificate") from error
     except OSError as error:
         text = f"the {what} {path} cannot be read: {error.strerror}"
         raise Denied(text, f"see: ls -l {path}; or {MAKE}", rule="fleet.certificate") from error

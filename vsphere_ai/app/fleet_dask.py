@@ -29,6 +29,7 @@ from vsphere_ai.app.fleet_task import carry_out
 from vsphere_ai.app.fleet_wire import error_of, event_of
 from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
 from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.planning.document import open_saved
 
@@ -201,7 +202,7 @@ def _of_inventory(request: FleetPlanRequest) -> tuple[str, ...]:
 def answer_of(future: Future) -> Mapping[str, JsonValue]:
     """Return what a task answered; an error of Dask itself as one of ours."""
     if future.status == "finished":
-        found = json.loads(future.result())
+        found = json_value(future.result())
         return found if isinstance(found, dict) else {}
     why = str(future.exception()) if future.status == "error" else future.status
     raise Unreachable(f"Dask has not carried a task out: {why}", "look at the workers' output", rule="fleet.dask")

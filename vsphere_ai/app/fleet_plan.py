@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,10 +17,12 @@ from vsphere_ai.app.references import load
 from vsphere_ai.app.results import exit_code_of
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
+from vsphere_ai.language.document import content_of
 from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
-from vsphere_ai.security.state_dir import write_private
+from vsphere_ai.security.files import DOCUMENT, create_private, not_written, write_private
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -211,7 +212,7 @@ def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
         return None, found
     kept = tuple(p for p in result.playbook.plays if p.mark not in unmatched and p.vcenter in ("", name))
     document = replace(result, playbook=replace(result.playbook, plays=kept)).saved()
-    values: Mapping[str, JsonValue] = json.loads(json.dumps(document))
+    values: Mapping[str, JsonValue] = json_value(json.dumps(document))
     return PlannedShard(name, values, open_saved(json.dumps(values), name)), found
 
 
@@ -241,13 +242,16 @@ def _require_unlike(shards: Iterable[PlannedShard]) -> None:
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
     """Write a fleet plan to a new file that only its owner can read."""
     require_absent([path])
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))  # one that came since stays
-    write_private(path, f"{dumps(plan.saved())}\n".encode())
+    try:
+        create_private(path)  # one that came since stays
+        write_private(path, f"{dumps(plan.saved())}\n".encode())
+    except OSError as error:
+        raise not_written(path, error) from None
 
 
 def open_fleet_plan(path: Path) -> FleetPlan:
     """Read the file of a fleet plan; `Conflict` where it is none, or was edited."""
-    return fleet_plan_of(path.read_text(encoding="utf-8", errors="replace"), path, saved=True)
+    return fleet_plan_of(content_of(path, "plan", DOCUMENT).decode("utf-8", "replace"), path, saved=True)
 
 
 def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
@@ -256,7 +260,7 @@ def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
     `Conflict` where it is none, or was edited.
     """
     try:
-        values = json.loads(text)
+        values = json_value(text)
         seal = str(values.pop("seal")) if saved or "seal" in values else ""
         if seal and checksum(values) != seal:
             raise Conflict(f"{path} was edited after it was made; nothing was changed", AGAIN, rule="plan.edited")

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from vsphere_ai.errors import Locked, Storage
-from vsphere_ai.security.state_dir import flush, own_folder, state_dir, write_private
+from vsphere_ai.model.bounded import json_value
+from vsphere_ai.security.files import STATE, flush, read_bytes, write_private
+from vsphere_ai.security.state_dir import own_folder, state_dir
 
 FOLDER = "leases"
 
@@ -56,7 +58,7 @@ def read(run: str) -> LeaseRecord:
     """Return the record of a run; an empty one where there is none. Raises `Storage`."""
     path = _path(run)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json_value(read_bytes(path, STATE))
         sessions = tuple((int(epoch), str(key)) for epoch, key in values.pop("sessions"))
         return LeaseRecord(**{**values, "run": run, "sessions": sessions})
     except FileNotFoundError:

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from vsphere_ai.app.fleet_wire import error_of, error_values
 from vsphere_ai.errors import Denied, Unreachable, VsphereAiError
+from vsphere_ai.model.bounded import json_value
 
 Values = Mapping[str, JsonValue]
 Answer = tuple[Values, bytes]
@@ -45,7 +46,7 @@ def receive(sock: socket.socket) -> Answer:
     head, size = _LENGTHS.unpack(_exactly(sock, _LENGTHS.size))
     if head > MOST_HEADER or size > MOST_BYTES:
         raise ValueError("a message is too long")
-    values = json.loads(_exactly(sock, head))
+    values = json_value(_exactly(sock, head))
     if not isinstance(values, dict):
         raise ValueError("a message is no object")
     return values, _exactly(sock, size)

@@ -32,9 +32,11 @@ from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Storage, UsageError, VsphereAiError, most_serious
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.runs import journal, locks
-from vsphere_ai.security.state_dir import flush, own_folder, state_dir, write_private
+from vsphere_ai.security.files import STATE, flush, read_bytes, write_private
+from vsphere_ai.security.state_dir import own_folder, state_dir
 
 if TYPE_CHECKING:
     from vsphere_ai.runs.locks import Mode
@@ -246,7 +248,7 @@ def _note_refused(fleet: str, outcomes: Iterable[ShardOutcome]) -> None:
 def _refused(fleet: str) -> dict[str, ShardOutcome]:
     """Return the outcomes of shards that were refused last, by their runs."""
     with suppress(OSError, ValueError):
-        values = json.loads((_folder() / f"{fleet}.refused").read_text(encoding="utf-8"))
+        values = json_value(read_bytes(_folder() / f"{fleet}.refused", STATE))
         return {o.run: o for o in map(outcome_of_values, values)}
     return {}
 
@@ -279,7 +281,7 @@ def _files() -> list[Path]:
 def _read(name: str) -> FleetRun:
     path = _folder() / f"{name}.json"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json_value(read_bytes(path, STATE))
         shards = tuple(Shard(**shard) for shard in values.pop("shards"))
         return FleetRun(shards=shards, **values)
     except (OSError, ValueError, TypeError, KeyError) as error:

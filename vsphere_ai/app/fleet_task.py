@@ -16,12 +16,13 @@ from vsphere_ai import __version__
 from vsphere_ai.app.fleet_site import SITES
 from vsphere_ai.app.fleet_wire import cleaned, error_values
 from vsphere_ai.errors import REPORT_IT, Refused, VsphereAiError
+from vsphere_ai.model.bounded import json_value
 
 
 def carry_out(text: str) -> str:
     """Do what a request says and return the answer, both as JSON: ``{"error": …}`` where that failed."""
     try:
-        found = _answer(json.loads(text))
+        found = _answer(json_value(text))
     except VsphereAiError as error:
         found = {"error": error_values(error)}
     except Exception as error:  # a defect: Dask would log the arguments, and show a traceback of the worker's paths

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import socket
@@ -24,6 +23,7 @@ from vsphere_ai.errors import Denied, Unreachable, UsageError
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.runs import replica
+from vsphere_ai.security.files import locked
 from vsphere_ai.security.state_dir import file_name, own_folder
 
 if TYPE_CHECKING:
@@ -130,25 +130,14 @@ def _own_journals() -> Iterator[Path]:
     """Keep journals of this process apart: a coordinator may run here. Those of workers that were killed go."""
     folder = own_folder(FOLDER)
     for left in folder.iterdir():
-        with suppress(OSError), _locked(left):
+        with suppress(OSError), locked(left / "lock", wait=False):
             shutil.rmtree(left)
     mine = folder / f"{file_name(socket.gethostname())}-{os.getpid()}"
     mine.mkdir(mode=0o700)
-    with _locked(mine):
+    with locked(mine / "lock", wait=False):
         before, replica.folder = replica.folder, f"{FOLDER}/{mine.name}/runs"
         try:
             yield mine
         finally:
             replica.folder = before
             shutil.rmtree(mine, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a worker's folder, which its death frees; `OSError` where another process has it."""
-    descriptor = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)

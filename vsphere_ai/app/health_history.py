@@ -6,11 +6,8 @@ nothing.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +16,8 @@ from vsphere_ai.health.checks import Observed
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
 from vsphere_ai.health.kernel_log import Event, Kind
 from vsphere_ai.health.xid_rules import GpuEvent
+from vsphere_ai.model.bounded import json_value
+from vsphere_ai.security.files import STATE, locked, read_bytes, write_private
 from vsphere_ai.security.state_dir import file_name, own_folder
 
 KEPT = timedelta(days=7)
@@ -75,7 +74,7 @@ class History:
         self, observed: Sequence[Observed], new: Sequence[GpuEvent], now: datetime, busy: Mapping[str, bool]
     ) -> None:
         """Write what was seen now, and what is not older than a week; `busy`: whether the GPUs of a VM were."""
-        with _locked(self._path):
+        with locked(self._path.with_suffix(".lock")):
             kept = _read(self._path)
             for each in observed:
                 taken = max((r.taken for r in each.after), default=None)
@@ -92,20 +91,10 @@ class History:
             _write(self._path, kept, now)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    handle = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _read(path: Path) -> _Kept:
     """Return the values of a file; those of none where there is none, and without what cannot be read."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json_value(read_bytes(path, STATE))
     except (OSError, ValueError):
         return _Kept()
     if not isinstance(document, dict):
@@ -132,9 +121,7 @@ def _write(path: Path, kept: _Kept, now: datetime) -> None:
         }
         for e in kept.xids
     ]
-    part = path.with_suffix(".new")
-    part.write_text(json.dumps({"counters": kept.counters, "use": kept.use, "xids": rows}), "utf-8")
-    part.replace(path)
+    write_private(path, json.dumps({"counters": kept.counters, "use": kept.use, "xids": rows}).encode())
 
 
 def _is_newer(own: Mapping[str, object] | None, taken: datetime) -> bool:

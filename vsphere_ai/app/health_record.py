@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
 from vsphere_ai.health.xids import known
 from vsphere_ai.model.assessment import Checked
+from vsphere_ai.model.bounded import json_value
+from vsphere_ai.security.files import STATE, read_bytes
 from vsphere_ai.security.state_dir import file_name, state_dir
 
 
 def last_checks(vcenter: str) -> Mapping[str, Checked]:
     """Return the last check of each VM of a vCenter (its instance id); empty where none is kept or can be read."""
     try:
-        kept = json.loads((state_dir() / "health" / f"{file_name(vcenter)}.json").read_text("utf-8"))
+        path = state_dir() / "health" / f"{file_name(vcenter)}.json"
+        kept = json_value(read_bytes(path, STATE))
         return dict(_checks(kept["counters"], kept["xids"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

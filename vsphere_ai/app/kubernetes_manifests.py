@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsphere_ai.kubernetes.check import FAMILIES, MAX_VALUES, Checked, check_documents
-from vsphere_ai.language.document import MAX_BYTES, Document, Faults, decode, parse_stream, require, text_of
+from vsphere_ai.language.document import MAX_BYTES, Document, Faults, decode, parse_stream, quotable_text, require
 
 STDIN = "-"
 
@@ -52,5 +52,5 @@ def _documents(file: Path, faults: Faults) -> list[Document]:
         text, name = decode(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"), "stdin"
     else:
         require(file, "file")
-        text, name = text_of(file), str(file)
+        text, name = quotable_text(file), str(file)
     return parse_stream(text, name, faults, MAX_VALUES)

@@ -13,7 +13,7 @@ from vsphere_ai.app.launch_planned import added_by_the_run, known_nodes
 from vsphere_ai.app.nodes import guest_settings
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
-from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.document import quotable_text, require
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import Finding
@@ -61,4 +61,4 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
 def check_job_export(format: str, path: Path) -> list[Finding]:
     """Return what stands against a file of a format; `InputError` when it cannot be read."""
     require(path, "file")
-    return EXPORTS[format].check(text_of(path))
+    return EXPORTS[format].check(quotable_text(path))

@@ -13,11 +13,12 @@ from vsphere_ai.app.nodes_checked import Nodes
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Diagnostic, InputError, Refused
 from vsphere_ai.gpu import live
-from vsphere_ai.language.document import Faults, require
+from vsphere_ai.language.document import Document, Faults, require
 from vsphere_ai.language.merge_keys import load
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.security.files import Outside, below
 from vsphere_ai.training.job import Mode, OwnNode, SetNodes, TrainingJob
 
 
@@ -41,7 +42,19 @@ def load_job(path: Path) -> TrainingJob:
     faults.raise_any()
     if job is None:
         raise InputError([Diagnostic(document.mark_of(), "this is no job", "see vsphere-ai explain job")])
+    if isinstance(job.nodes, SetNodes):
+        _require_below(job.nodes.playbook, document)
     return job
+
+
+def _require_below(playbook: str, document: Document) -> None:
+    """Refuse a job that names a playbook outside of its folder: errors quote the lines of a playbook."""
+    try:
+        below(Path(document.name).parent, playbook)
+    except Outside:
+        faults, text = Faults(), f"{playbook!r} is not a file below the folder of {document.name}"
+        document.refuse(faults, ("nodes", "playbook"), text, "put the job beside the playbook, or above it")
+        faults.raise_any()
 
 
 def job_nodes(
@@ -54,7 +67,7 @@ def job_nodes(
     are returned, however they are.
     """
     if isinstance(job.nodes, SetNodes):
-        wanted = NodesRequest((), path.parent / job.nodes.playbook, job.nodes.set, job.nodes.nic, estate)
+        wanted = NodesRequest((), below(path.parent, job.nodes.playbook), job.nodes.set, job.nodes.nic, estate)
         found = list_nodes(wanted, emit, (live.RUNNING,) if fewest is not None and job.has_host_topology else ())
         if fewest is not None:
             found = _without_off(found, fewest, emit)

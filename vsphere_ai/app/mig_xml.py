@@ -12,7 +12,7 @@ from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.smi_xml import MAX_BYTES, GpuInXml, Xml, parse_xml
-from vsphere_ai.language.document import require
+from vsphere_ai.language.document import content_of
 from vsphere_ai.model.text import counted, safe
 
 
@@ -57,14 +57,7 @@ def answered(file: Path, wanted: str = "", *, placed: bool = False) -> Answered:
 def _text(file: Path) -> str:
     if str(file) == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "replace")
-    require(file, "file")
-    try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            return stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(
-            f"{file} cannot be read: {error.strerror}", "give the path of a file that nvidia-smi -q -x wrote"
-        ) from error
+    return content_of(file, "file of nvidia-smi -q -x", MAX_BYTES).decode("utf-8", "replace")
 
 
 def _driver(xml: Xml) -> int | None:

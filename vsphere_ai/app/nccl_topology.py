@@ -13,10 +13,11 @@ from vsphere_ai.app.nodes_topology import with_vgpu_sites
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.gpu import live
-from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.document import quotable_text, require
 from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.written_names import refusal
+from vsphere_ai.security.files import make_private_folder, not_written, write_output
 from vsphere_ai.security.state_dir import file_name
 from vsphere_ai.training.exports import nccl_topo
 from vsphere_ai.training.exports.finding import Finding
@@ -94,11 +95,14 @@ def save_topologies(result: TopologyResult, folder: Path) -> tuple[Path, ...]:
                 why = f"the file of {texts[name.casefold()][0]} has the same name, {name}.xml"
                 raise refusal("file of the VM", node.vm, str(folder), why, "files are named by letters, digits and '-'")
             texts[name.casefold()] = node.vm, text
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise not_written(folder, error) from None
     written = []
     for vm, text in texts.values():
         path = folder / f"{file_name(vm)}.xml"
-        path.write_text(text, "utf-8")
+        write_output(path, text)
         written.append(path)
     return tuple(sorted(written))
 
@@ -109,7 +113,7 @@ def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) ->
     `UsageError` when there is no such file.
     """
     require(path, "file")
-    text = text_of(path)
+    text = quotable_text(path)
     found = nccl_topo.check(text)
     if found or not request.what:
         return found

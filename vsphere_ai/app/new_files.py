@@ -1,4 +1,4 @@
-"""New files: written whole and all of them or none, and never in the place of one that is there."""
+"""New files: written whole, all of them or none, for their owner only, and never in the place of one that is there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from vsphere_ai.errors import UsageError
-
-MODE = 0o644
-"""What is written here holds no secret, and others may read it."""
+from vsphere_ai.security.files import draft, make_private_folder, not_written
 
 
 def require_absent(paths: Iterable[Path], hint: str = "choose another name, or remove the file") -> None:
@@ -23,21 +21,18 @@ def require_absent(paths: Iterable[Path], hint: str = "choose another name, or r
 def write_new(texts: Mapping[Path, str]) -> None:
     """Write files that are not there yet: all of them, or none where one fails or the command is stopped.
 
-    `UsageError` where one is there, `OSError` where it cannot be written.
+    Folders that are missing are made. `UsageError` where a file is there, or cannot be written.
     """
     with ExitStack() as undo, ExitStack() as temporary:
         drafts = {}
         try:
+            for folder in {path.parent for path in texts}:
+                make_private_folder(folder)
             for path, text in texts.items():
-                drafts[path] = draft = path.with_name(f".{path.name}.{os.getpid()}")
-                temporary.callback(draft.unlink, missing_ok=True)
-                with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w", encoding="utf-8") as to:
-                    os.fchmod(to.fileno(), MODE)
-                    to.write(text)
-                    to.flush()
-                    os.fsync(to.fileno())
-            for path, draft in drafts.items():
-                os.link(draft, path)  # unlike a rename, it replaces no file
+                made = drafts[path] = draft(path, text.encode())
+                temporary.callback(made.unlink, missing_ok=True)
+            for path, made in drafts.items():
+                os.link(made, path)  # unlike a rename, it replaces no file
                 undo.callback(path.unlink, missing_ok=True)
         except FileExistsError as error:
             raise UsageError(
@@ -45,4 +40,6 @@ def write_new(texts: Mapping[Path, str]) -> None:
                 "choose another name, or remove the file",
                 rule="usage.not-overwritten",
             ) from None
+        except OSError as error:
+            raise not_written(Path(error.filename or path), error) from None
         undo.pop_all()

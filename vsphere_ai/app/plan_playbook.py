@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,7 +36,7 @@ from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
-from vsphere_ai.security.state_dir import write_private
+from vsphere_ai.security.files import DOCUMENT, read_text, write_output
 from vsphere_ai.sets.lay_out import ledger_steps
 from vsphere_ai.sets.outputs import OutputValue
 from vsphere_ai.sets.rules import merged, rule_steps
@@ -118,11 +117,12 @@ def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -
 def require_replaceable(path: Path) -> None:
     """Refuse to put a plan in place of anything but an older plan: `plan X -o X` would delete the playbook."""
     try:
-        mode = path.lstat().st_mode
+        if not path.is_symlink() and document.is_saved(read_text(path, DOCUMENT, "replace")):
+            return
     except FileNotFoundError:
         return
-    if stat.S_ISREG(mode) and document.is_saved(path.read_text(encoding="utf-8", errors="replace")):
-        return
+    except OSError:  # what cannot be read is not known to be a plan
+        pass
     raise UsageError(
         f"{path} exists and is not a saved plan; it is not overwritten",
         "give another name with -o, or remove it first",
@@ -133,7 +133,7 @@ def require_replaceable(path: Path) -> None:
 def save_plan(result: PlanResult, path: Path) -> None:
     """Write a plan to a file that only its owner can read: it names hosts, VMs and networks."""
     require_replaceable(path)  # something else may have been written there since
-    write_private(path, f"{document.dumps(result.saved())}\n".encode())
+    write_output(path, f"{document.dumps(result.saved())}\n")
 
 
 def checked(session: Session, made: Plan, estate: Estate) -> Plan:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.fleet_plan import fleet_plan_of
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.document import require
+from vsphere_ai.language.document import content_of
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.printed import COMMANDS, Printed, printed
 from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
 from vsphere_ai.runs.journal_files import is_named
-from vsphere_ai.security.state_dir import write_private
+from vsphere_ai.security.files import DOCUMENT, make_private_folder, not_written, write_output
 
 if TYPE_CHECKING:
     from vsphere_ai.health.certificate import Certificate
@@ -30,14 +30,13 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
         from vsphere_ai.runs.journal import open_run
 
         return open_run(what)
-    require(path, "file")
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = content_of(path, "file", DOCUMENT).decode("utf-8", "replace")
     if is_saved(text):
         return open_saved(text, what)
     from vsphere_ai.health.certificate import opened
 
     try:
-        values = json.loads(text)
+        values = json_value(text)
         if isinstance(values, dict) and "fleet_version" in values:
             fleet_plan_of(text, path)
         return _plan(values) or printed(values, what) or opened(values)
@@ -61,16 +60,14 @@ def _commands() -> str:
 
 def save_report(path: Path, text: str) -> None:
     """Write a report to a file that only its owner can read, in the place of an earlier one."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UsageError(f"{path} is no ordinary file", "give another file with -o", rule="usage.report")
-    write_private(path, text.encode())
+    write_output(path, text)
 
 
 def save_pages(folder: Path, pages: Mapping[str, str]) -> None:
     """Write the pages of a report, by their names, into a folder that only its owner can read."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}", "give another folder with -o", rule="usage.report") from None
+        raise not_written(folder, error) from None
     for name, text in pages.items():
         save_report(folder / name, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.security.files import SMALL, read_text, write_private
 
 SCHEMAS = {
     "playbook": "playbooks",
@@ -63,7 +65,7 @@ def write_schema(name: str, path: Path) -> Written:
     """Write a schema to a file. `UsageError` where another file than a schema of the same name is there."""
     text = schema(name)
     try:
-        present = path.read_text("utf-8") if path.exists() else None
+        present = read_text(path, SMALL) if os.path.lexists(path) else None
         if present == text:
             return Written(path, unchanged=True)
         if present is not None and _title(present) != _title(text):
@@ -72,7 +74,7 @@ def write_schema(name: str, path: Path) -> Written:
                 "choose another name, or remove the file",
                 rule="usage.not-overwritten",
             )
-        path.write_text(text, "utf-8")
+        write_private(path, text.encode())
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"{path} cannot be written: {reason}", "choose another file", rule="usage.schema") from error

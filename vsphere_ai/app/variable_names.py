@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsphere_ai.language.yaml import Broken, Node, read
+from vsphere_ai.security.files import reading
 
 MOST_BYTES = 1024 * 1024
 
@@ -14,8 +15,8 @@ def variable_names(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     try:
-        with path.open(encoding="utf-8") as file:
-            root = read(file.read(MOST_BYTES), [])
+        with reading(path) as file:
+            root = read(file.read(MOST_BYTES).decode("utf-8", "ignore"), [])
     except (OSError, ValueError, Broken):
         return ()
     items = root.value if isinstance(root.value, list) else []

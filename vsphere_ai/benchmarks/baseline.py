@@ -15,6 +15,7 @@ from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.nccl_run import NcclRun
 from vsphere_ai.benchmarks.statistics import Norm, Sensitivity, norm
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.model.bounded import yaml_value
 
 FORMAT = 1
 TOLERANCE = 0.1
@@ -69,18 +70,18 @@ def baseline_text(expected: Sequence[Expected], about: str = "") -> str:
 def read_baseline(text: str, name: str) -> tuple[Expected, ...]:
     """Return the baselines of a file; `InputError` where it is none."""
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _wrong(name, f"not YAML: {str(error).splitlines()[0]}") from error
+        document = yaml_value(text)
+    except ValueError as error:
+        raise _wrong(name, f"not a baseline: {error}") from None
     if not isinstance(document, dict) or document.get("baseline") != FORMAT:
         raise _wrong(name, f"not a baseline: it has to begin with 'baseline: {FORMAT}'")
     entries = document.get("nccl")
     if not isinstance(entries, list) or not entries:
         raise _wrong(name, "there are no figures under 'nccl'")
-    return tuple(_expected(entry, f"{name}: nccl[{at}]") for at, entry in enumerate(entries))
+    return tuple(_expected(entry, (name, at)) for at, entry in enumerate(entries))
 
 
-def _expected(entry: object, where: str) -> Expected:
+def _expected(entry: object, where: tuple[str, int]) -> Expected:
     known = {"operation": str, "busbw": float, "ranks": int, "size": int, "sigma": float, "runs": int}
     if not isinstance(entry, Mapping):
         raise _wrong(where, "not a mapping")
@@ -100,8 +101,9 @@ def _expected(entry: object, where: str) -> Expected:
     return Expected(**entry)
 
 
-def _wrong(name: str, message: str, help: str = "") -> InputError:
-    return InputError([Diagnostic(Mark(name), message, help)])
+def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputError:
+    name, entry = (where, "") if isinstance(where, str) else (where[0], f"nccl[{where[1]}]: ")
+    return InputError([Diagnostic(Mark(name), f"{entry}{message}", help)])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 
 from vsphere_ai.benchmarks.statistics import Norm, norm
+from vsphere_ai.model.bounded import json_value
 
 MOST = 10_000
 """Results that are read, the newest ones."""
@@ -103,8 +104,8 @@ def _slope(values: Sequence[float]) -> float:
 
 def _result(line: str) -> Result | None:
     try:
-        data = json.loads(line[:4096])
-    except (ValueError, RecursionError):
+        data = json_value(line[:4096])
+    except ValueError:
         return None
     if not isinstance(data, dict) or set(data) != {f.name for f in fields(Result)}:
         return None

@@ -9,6 +9,7 @@ import yaml
 
 from vsphere_ai.benchmarks.baseline import FORMAT
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.model.bounded import yaml_value
 
 _KNOWN = {"model": str, "tflops": float, "gpus": int}
 
@@ -37,18 +38,18 @@ def text_of(expected: Sequence[Expected]) -> str:
 def read(text: str, name: str) -> tuple[Expected, ...]:
     """Return the entries of a file; `InputError` where it has none for Megatron."""
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _wrong(name, f"not YAML: {str(error).splitlines()[0]}") from error
+        document = yaml_value(text)
+    except ValueError as error:
+        raise _wrong(name, f"not a baseline: {error}") from None
     if not isinstance(document, dict) or document.get("baseline") != FORMAT:
         raise _wrong(name, f"not a baseline: it has to begin with 'baseline: {FORMAT}'")
     entries = document.get("megatron")
     if not isinstance(entries, list) or not entries:
         raise _wrong(name, "there are no figures under 'megatron'")
-    return tuple(_expected(entry, f"{name}: megatron[{at}]") for at, entry in enumerate(entries))
+    return tuple(_expected(entry, (name, at)) for at, entry in enumerate(entries))
 
 
-def _expected(entry: object, where: str) -> Expected:
+def _expected(entry: object, where: tuple[str, int]) -> Expected:
     if not isinstance(entry, dict):
         raise _wrong(where, "not a mapping")
     if wrong := [key for key in entry if key not in _KNOWN]:
@@ -63,5 +64,6 @@ def _expected(entry: object, where: str) -> Expected:
     return Expected(model, float(tflops), gpus)
 
 
-def _wrong(name: str, message: str, help: str = "") -> InputError:
-    return InputError([Diagnostic(Mark(name), message, help)])
+def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputError:
+    name, entry = (where, "") if isinstance(where, str) else (where[0], f"megatron[{where[1]}]: ")
+    return InputError([Diagnostic(Mark(name), f"{entry}{message}", help)])

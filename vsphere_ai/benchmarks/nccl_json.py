@@ -6,13 +6,13 @@ when the program dies: what is complete is read. The environment in it is not ke
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import cast
 
 from vsphere_ai.benchmarks.nccl_run import Device, Measure, NcclRun, Printed, Row
 from vsphere_ai.benchmarks.nccl_text import MAX_DEVICES, MAX_ROWS
+from vsphere_ai.model.bounded import json_value
 
 MAX_JSON = 64 * 1024 * 1024
 """Characters of a report that are read."""
@@ -37,13 +37,13 @@ def _loaded(text: str) -> tuple[Mapping[str, object] | None, bool]:
     """Return the document, and whether it is complete; one that was cut off ends with its last complete object."""
     plain = _BARE.sub(" null", text)
     try:
-        return _object(json.loads(plain)), True
-    except (ValueError, RecursionError):
+        return _object(json_value(plain)), True
+    except ValueError:
         cut = plain.rfind("}")
     for closing in _CLOSINGS if cut > 0 else ():
         try:
-            return _object(json.loads(plain[:cut] + closing)), False
-        except (ValueError, RecursionError):
+            return _object(json_value(plain[:cut] + closing)), False
+        except ValueError:
             continue
     return None, False
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
-import yaml
+from vsphere_ai.model.bounded import yaml_value
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Figure:
 @cache
 def figures() -> tuple[Figure, ...]:
     """Return every figure of the table."""
-    text = (resources.files("vsphere_ai.benchmarks") / "published.yaml").read_text("utf-8")
-    return tuple(Figure(**entry) for entry in yaml.safe_load(text)["figures"])
+    table: Any = yaml_value((resources.files("vsphere_ai.benchmarks") / "published.yaml").read_text("utf-8"))
+    return tuple(Figure(**entry) for entry in table["figures"])
 
 
 def alike(operation: str, gpu: str, ranks: int) -> Iterator[Figure]:

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.security.files import make_private_folder, write_private
 
 if TYPE_CHECKING:
     from vsphere_ai.security.known_names import NameKind
@@ -153,8 +154,8 @@ def install(context: click.Context, shell: str | None) -> None:
                          "name the shell: vsphere-ai completion install bash")  # fmt: skip
     path = _place(chosen)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_script(context.find_root().command, chosen), "utf-8")
+        make_private_folder(path.parent)
+        write_private(path, _script(context.find_root().command, chosen).encode())
     except OSError as error:
         raise Storage(f"{path}: {error.strerror}", f"print it instead: vsphere-ai completion {chosen}") from error
     click.echo(f"{path} is written. New shells complete {PROGRAM}.")

@@ -223,8 +223,6 @@ def _write(result: ProjectResult, folder: Path) -> None:
         playbook: text.first_playbook(project, seen.estate, seen.plays, seen.remarks),
     }
     texts |= project_schemas(folder)
-    for each in {path.parent for path in texts}:
-        each.mkdir(parents=True, exist_ok=True)
     app.write_new(texts)
     counts = f"{counted(len(seen.estate.hosts), 'host')} and {counted(len(seen.estate.vms), 'VM')}"
     click.echo(f"{inventory} and {playbook} are written, from {counts}; their schemas, for editors, are in schemas/.")

@@ -17,14 +17,14 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
 
     They replace those of before.
     """
-    import yaml
+    from vsphere_ai.model.bounded import yaml_value
 
     lab = find()
     if defects or clear:
         try:
-            lab.set_defects(*(yaml.safe_load(text) for text in defects))
-        except yaml.YAMLError as error:
-            text = f"a defect is not YAML: {str(error).splitlines()[0]}"
+            lab.set_defects(*(yaml_value(text) for text in defects))
+        except ValueError as error:
+            text = f"a defect is not YAML: {error}"
             raise UsageError(text, "write for example: {defect: rail-slow, vm: train-01}") from error
     found = lab.get("/lab/defects")["defects"]
     if not found:

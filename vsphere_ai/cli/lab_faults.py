@@ -12,6 +12,7 @@ import click
 from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.layout import table
+from vsphere_ai.security.files import MIB, read_text
 
 Find = Callable[[], Any]
 """Returns the running lab, or says that there is none."""
@@ -127,6 +128,8 @@ def armed(found: dict[str, Any]) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text: {error}", "save it as UTF-8") from error
+        return read_text(file, 4 * MIB)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "give the path of a YAML file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text", "save it as UTF-8") from None

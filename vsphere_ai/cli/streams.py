@@ -17,6 +17,7 @@ import click
 from vsphere_ai.model.text import safe, tame
 from vsphere_ai.security import child_environment, redaction
 from vsphere_ai.security.asking import is_asking
+from vsphere_ai.security.files import open_nowhere
 
 SILENCE = 8.0
 """Seconds without a word after which a sign of life is given: an operator never waits longer than 10 s for one."""
@@ -130,8 +131,9 @@ def remarks() -> tuple[tuple[str, str], ...]:
 
 def drop_output() -> None:
     """Let everything that is still to be written to standard output go nowhere."""
-    with suppress(OSError, ValueError):  # a stream without a file, in a test
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # ValueError: a stream without a file, in a test
+    with suppress(OSError, ValueError), open_nowhere() as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def flushed(code: int) -> int:
@@ -174,7 +176,7 @@ def guarded() -> Iterator[None]:
 
 def _nothing() -> TextIO:
     """Python has no stream at all for a file that was closed before it began."""
-    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    return cast(TextIO, open_nowhere())
 
 
 class _Stream:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.text import safe
 from vsphere_ai.security import child_environment
 from vsphere_ai.security.redaction import untrusted
@@ -73,8 +74,8 @@ def _answer(program: Program, text: bytes) -> object:
     if len(out) > LONGEST:
         raise _failed(f"{program.name} answered more than {LONGEST >> 20} MiB")
     try:
-        return json.loads(out.decode())
-    except (ValueError, RecursionError):
+        return json_value(out)
+    except ValueError:
         raise _failed(f"{program.name} answered no JSON{_last(err)}") from None
 
 

@@ -121,7 +121,7 @@ def open_guests(
 ) -> tuple[dict[str, GuestSsh], dict[str, VsphereAiError]]:
     """Log in to the guests of nodes at once; return the connections, and what went wrong, by the names of the VMs."""
     shells = {node.vm: GuestSsh(node.address, settings, node.vm) for node in nodes}
-    found = on_each(shells.values(), lambda shell: shell.open())
+    found = on_each(shells.values(), lambda shell: shell.connect())
     failed = {vm: error for vm, error in found.items() if error is not None}
     return {vm: shell for vm, shell in shells.items() if vm not in failed}, failed
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import paramiko
 
-from vsphere_ai.connect.trusted import name_of
+from vsphere_ai.connect.trusted import MOST_KEYS, name_of
 from vsphere_ai.errors import Denied
+from vsphere_ai.security.files import read_text
 
 
 def fingerprint(key: paramiko.PKey) -> str:
@@ -28,7 +29,7 @@ class HostKeys:
         self._keys = paramiko.HostKeys()
         self._revoked: set[str] = set()
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = read_text(path, MOST_KEYS).splitlines()
         except (OSError, UnicodeDecodeError) as error:
             if may_be_absent and isinstance(error, FileNotFoundError):
                 return

@@ -128,7 +128,7 @@ def _open(shell: Ssh, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            shell.open()
+            shell.connect()
             return
         except SshRefused:
             if time.monotonic() >= deadline:

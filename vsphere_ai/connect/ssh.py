@@ -91,7 +91,7 @@ class SshClient:
         """Whether a command is under way."""
         return self._under_way > 0
 
-    def open(self) -> None:
+    def connect(self) -> None:
         """Connect and log in. Unreachable (SshRefused when nothing listens) or Denied when that fails."""
         with self._opening:
             if not self.is_open:
@@ -195,7 +195,7 @@ class SshClient:
         """
         for left in reversed(range(self.limits.attempts)):
             used = self.is_open
-            self.open()
+            self.connect()
             transport = self._transport
             try:
                 if transport is not None:

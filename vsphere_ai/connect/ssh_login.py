@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ import paramiko
 from vsphere_ai.connect.gate import CredentialRefused
 from vsphere_ai.connect.ssh_endpoint import STOPPED, Broken, SshEndpoint, SshLimits, say
 from vsphere_ai.errors import Denied, Unreachable, VsphereAiError
+from vsphere_ai.security.files import SMALL, read_bytes, read_text
 
 MOST_KEYS = 5
 """Keys of an agent that are tried; OpenSSH ends a connection after six attempts (MaxAuthTries)."""
@@ -47,10 +49,42 @@ def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) ->
 def read_key(at: SshEndpoint) -> paramiko.PKey:
     """Return the private key of an endpoint's key file; `Denied` when it cannot be used."""
     try:
-        secret = at.passphrase.encode() if at.passphrase else None
-        return paramiko.PKey.from_path(at.key_file, secret)  # type: ignore[arg-type]
-    except (paramiko.SSHException, OSError, ValueError, TypeError) as error:
+        if at.key_file is None:
+            raise ValueError("no key file is given")
+        key = _key_of(read_bytes(at.key_file, SMALL), at.passphrase)
+        certificate = at.key_file.with_name(f"{at.key_file.name}-cert.pub")  # as the OpenSSH client takes it
+        if certificate.exists():
+            key.load_certificate(read_text(certificate, SMALL).strip())
+        return key
+    except OSError as error:
+        text = f"the SSH key {at.key_file} cannot be used: {error.strerror or say(error)}"
+        raise Denied(text, "Check file and passphrase.") from error
+    except (paramiko.SSHException, ValueError, TypeError) as error:
         raise Denied(f"the SSH key {at.key_file} cannot be used: {say(error)}", "Check file and passphrase.") from error
+
+
+def _key_of(data: bytes, passphrase: str | None) -> paramiko.PKey:
+    """Return the private key of a file's content, as `PKey.from_path` does, which opens the file itself."""
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    secret = passphrase.encode() if passphrase else None
+    try:
+        loaded: object = load_ssh_private_key(data, secret)
+    except ValueError:
+        loaded = load_pem_private_key(data, secret)
+    made: type[paramiko.RSAKey | paramiko.Ed25519Key | paramiko.ECDSAKey]
+    if isinstance(loaded, RSAPrivateKey):
+        made = paramiko.RSAKey
+    elif isinstance(loaded, Ed25519PrivateKey):
+        made = paramiko.Ed25519Key
+    elif isinstance(loaded, EllipticCurvePrivateKey):
+        made = paramiko.ECDSAKey
+    else:
+        raise ValueError(f"keys of the type {type(loaded).__name__} are not used")
+    return made.from_private_key(io.StringIO(data.decode()), secret)  # type: ignore[arg-type]
 
 
 def _with_password(transport: paramiko.Transport, at: SshEndpoint) -> None:

@@ -106,7 +106,7 @@ class _Kept(Ssh):
     def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
         """Run one command; one that changes something only with leave, which is asked for when the way is open."""
         if changes:
-            self.open()
+            self.connect()
             self._pool.may_change()
         return super().run(argv, deadline_s, changes=changes)
 

@@ -24,6 +24,7 @@ from vsphere_ai.connect import tls
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import Denied, Unparsed, Unreachable, VsphereAiError
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.security import redaction
 
 SESSION, CATEGORIES, TAGS = "/api/session", "/api/cis/tagging/category", "/api/cis/tagging/tag"
@@ -180,8 +181,8 @@ class _Service:
             return missing
         self.require(answer, path)
         try:
-            return json.loads(content) if content else None
-        except (ValueError, RecursionError):
+            return json_value(content) if content else None
+        except ValueError:
             raise self.unparsed(f"{path} is not answered with JSON") from None
 
     def connected(self) -> http.client.HTTPSConnection:

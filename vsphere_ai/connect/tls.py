@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.errors import Denied, Unreachable
+from vsphere_ai.security.files import MIB, read_bytes
 from vsphere_ai.security.redaction import untrusted
+
+CA_SIZE = 4 * MIB
+"""Bytes of a file of authorities; the bundle of Mozilla's has a quarter of one MiB."""
 
 # in OpenSSL's reasons (https://docs.openssl.org/master/man3/ERR_reason_error_string/)
 _DISAGREEMENTS = (
@@ -46,7 +50,7 @@ def context(endpoint: Endpoint, timeout: float) -> ssl.SSLContext:
     if endpoint.fingerprint:
         return _pinned(endpoint, timeout)
     try:
-        made = ssl.create_default_context(cafile=str(endpoint.ca_file) if endpoint.ca_file else None)
+        made = ssl.create_default_context(cadata=_authorities(endpoint.ca_file) if endpoint.ca_file else None)
     except (OSError, ValueError) as error:
         raise Denied(
             f"{endpoint}: the CA file {endpoint.ca_file} cannot be used: {error}",
@@ -56,6 +60,14 @@ def context(endpoint: Endpoint, timeout: float) -> ssl.SSLContext:
     # A file may hold the server's own certificate instead of its authority's, as `trust vcenter --write` makes it.
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return made
+
+
+def _authorities(path: Path) -> str:
+    """Return the certificates of a file in PEM, which are never none: without any, Python takes the system's."""
+    text = read_bytes(path, CA_SIZE).decode("ascii", "ignore")  # comments between them may be in any language
+    if "-----BEGIN " not in text:
+        raise ValueError("it has no certificate in PEM")
+    return text
 
 
 def _pinned(endpoint: Endpoint, timeout: float) -> ssl.SSLContext:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
 
 from vsphere_ai.errors import Denied
 from vsphere_ai.model.written_names import known_hosts_name
-from vsphere_ai.security.state_dir import write_private
+from vsphere_ai.security.files import MIB, locked_folder, make_private_folder, read_text, write_private
+
+MOST_KEYS = 4 * MIB
+"""Bytes of a known_hosts file that are read."""
 
 
 def name_of(address: str, port: int) -> str:
@@ -28,7 +27,7 @@ def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
     mean other hosts.
     """
     known_hosts_name("name of the host", name)
-    with _alone(path):
+    with locked_folder(path.parent):
         text = _text(path)
         lines = [line for old in text.splitlines() if (line := _without(old, name, key.get_name())) is not None]
         lines.append(f"{name} {key.get_name()} {key.get_base64()}")
@@ -37,26 +36,14 @@ def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
 
 def keep_certificate(path: Path, der: bytes) -> None:
     """Write a certificate as PEM, in place of the one that was there; file and folder are their owner's only."""
-    with contextlib.suppress(FileExistsError):
-        path.parent.mkdir(mode=0o700)
-    with _alone(path):
+    make_private_folder(path.parent)
+    with locked_folder(path.parent):
         write_private(path, ssl.DER_cert_to_PEM_cert(der).encode())
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Lock a folder against other commands of this tool; the kernel ends the lock with the process."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, MOST_KEYS)
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:

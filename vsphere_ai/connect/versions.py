@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import ssl
 import time
-from xml.etree import ElementTree
 
 from vsphere_ai.connect.plain import version_id
 from vsphere_ai.connect.tls import Endpoint, refusal
 from vsphere_ai.connect.vmomi import VmomiSupport
 from vsphere_ai.errors import Refused, Unreachable
+from vsphere_ai.model.bounded import xml_root
 
 PATH = "/sdk/vimServiceVersions.xml"
 _LARGEST = 1 << 20
@@ -52,8 +52,8 @@ def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
 def offered(endpoint: Endpoint, body: bytes) -> frozenset[str]:
     """Return the version ids of the vim25 service in a vimServiceVersions.xml."""
     try:
-        root = ElementTree.fromstring(body)  # noqa: S314 the sender was verified, the size is capped, expat is guarded
-    except (ElementTree.ParseError, ValueError) as error:
+        root = xml_root(body)
+    except ValueError as error:
         raise Unreachable(f"{endpoint} does not answer like a vCenter", "Check address and port.") from error
     return frozenset(
         (item.text or "").strip()

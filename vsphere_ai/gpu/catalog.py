@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import resources
-from typing import Any
-
-import yaml
+from typing import Any, cast
 
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.bounded import yaml_value
 
 Count = int | None
 NO_PLACEMENTS = "placements of this board are not published; they are read from the host, at the latest once MIG is on"
@@ -189,9 +188,7 @@ def boards() -> tuple[Board, ...]:
 
 def _data(name: str) -> Mapping[str, Any]:
     text = (resources.files("vsphere_ai.gpu") / name).read_text("utf-8")
-    # PyYAML is built without libyaml on some platforms; the C parser is four times faster.
-    found: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    return found
+    return cast(Mapping[str, Any], yaml_value(text))
 
 
 def board(key: str) -> Board:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
 from vsphere_ai.gpu.commands import normal_pci
 from vsphere_ai.gpu.listings import MODES, unreadable
+from vsphere_ai.model.bounded import xml_root
 
 MAX_BYTES = 8 * 1024 * 1024
-MAX_DEPTH = 32
 QUERY_XML = ("nvidia-smi", "-q", "-x")
 _ROOT = "nvidia_smi_log"
 _ABSENT = ("", "N/A", "None")
@@ -64,36 +62,16 @@ def parse_xml(status: int, stdout: str) -> Xml:
     try:
         root = _parsed(stdout.strip())
         return Xml(root.findtext("driver_version", "").strip(), tuple(_gpu(gpu) for gpu in root.findall("gpu")))
-    except (expat.ExpatError, ValueError, KeyError):
+    except (ValueError, KeyError):
         raise unreadable(status, stdout) from None
 
 
 def _parsed(text: str) -> Element:
     """Return the root element; `ValueError` for another document, one with entities, and one nested too deeply."""
-    builder, path = TreeBuilder(), list[str]()
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        path.append(name)
-        if len(path) > MAX_DEPTH or path[0] != _ROOT:
-            raise ValueError(name)
-        builder.start(name, attributes)
-
-    def end(name: str) -> None:
-        path.pop()
-        builder.end(name)
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    parser.EntityDeclHandler = _refuse
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = builder.data
-    parser.Parse(text.encode(), True)
-    return builder.close()
-
-
-def _refuse(*_: object) -> NoReturn:
-    raise ValueError("an entity is declared")
+    root = xml_root(text)
+    if root.tag != _ROOT:
+        raise ValueError(root.tag)
+    return root
 
 
 def _gpu(gpu: Element) -> GpuInXml:

@@ -19,11 +19,10 @@ from importlib import resources
 from ipaddress import ip_address, ip_interface
 from typing import cast
 
-import yaml
-
 from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
+from vsphere_ai.model.bounded import json_value, yaml_value
 from vsphere_ai.model.networks import Address
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
@@ -155,7 +154,7 @@ def extra_config(guest: Guest) -> dict[str, str]:
 
 def with_passwords(settings: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
     """Return the advanced settings of `extra_config` with hashed passwords of accounts, by their names."""
-    words = json.loads(decoded(settings, "userdata").removeprefix(HEAD))
+    words = json_value(decoded(settings, "userdata").removeprefix(HEAD))
     for user in words["users"]:
         if user["name"] in hashes:
             user[PASSWORD] = hashes[user["name"]]
@@ -272,13 +271,13 @@ def _shipped(name: str) -> str:
 def _parsed(text: str) -> Plain:
     """Return the value of a text in JSON, or in YAML: not every escape of JSON is one of YAML."""
     try:
-        return cast("Plain", json.loads(text))
-    except (ValueError, RecursionError):
+        return cast("Plain", json_value(text))
+    except ValueError:
         pass
     try:
-        return cast("Plain", yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date or number that cannot be
-        raise ValueError(f"the metadata is not YAML: {' '.join(str(error).split())}") from None
+        return cast("Plain", yaml_value(text))
+    except ValueError as error:
+        raise ValueError(f"the metadata is not YAML: {error}") from None
 
 
 def _unpacked(raw: bytes) -> bytes:

@@ -14,12 +14,12 @@ from ipaddress import ip_interface, ip_network
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from vsphere_ai.model.bounded import yaml_value
+
 try:  # libyaml, where PyYAML was built with it
     from yaml import CSafeDumper as Dumper
-    from yaml import CSafeLoader as Loader
 except ImportError:
     from yaml import SafeDumper as Dumper  # type: ignore[assignment]
-    from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
 FIRST_TABLE = 101
 """Routing table of the first NIC that has one; below 100 distributions have their own, 253 to 255 are the kernel's."""
@@ -94,13 +94,13 @@ def summary(nics: Sequence[GuestNic], *, routed: bool = True) -> list[str]:
 def read_network(text: str) -> tuple[GuestNic, ...]:
     """Return the NICs of a network file that `network_text` wrote; `ValueError` for any other one."""
     try:
-        found = _Document.model_validate(yaml.load(text, Loader=Loader))
+        found = _Document.model_validate(yaml_value(text))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "the file"
         raise ValueError(f"this is not a network file as this tool writes it: {where}: {fault['msg']}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"this is not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ValueError(f"this is not YAML: {error}") from None
     return tuple(_nic(name, each) for name, each in found.network.ethernets.items())
 
 

@@ -5,12 +5,12 @@ Formats: nvidia-smi --query-gpu (CSV), `rdma link` of iproute2, `ip -j`, sysfs. 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 T = TypeVar("T")
@@ -184,7 +184,7 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
         packages=read(VERSIONS, lambda out: {name: version for name, version in map(str.split, out.splitlines())}, {}),
         links=read(LINKS, lambda out: tuple(_links(out)), none),
         interfaces=read(ADDRESSES, lambda out: {i.name: i for i in _interfaces(out)}, {}),
-        rules=read(RULES, lambda out: tuple((str(r.get("src")), str(r["table"])) for r in json.loads(out)), none),
+        rules=read(RULES, lambda out: tuple((str(r.get("src")), str(r["table"])) for r in json_value(out)), none),
         kernel=read(KERNEL, lambda out: tuple(out.splitlines()), none),
         uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
         counters={
@@ -282,7 +282,7 @@ def _links(out: str) -> Iterator[RdmaLink]:
 
 
 def _interfaces(out: str) -> Iterator[Interface]:
-    for each in json.loads(out):
+    for each in json_value(out):
         addresses = tuple(str(a["local"]) for a in each.get("addr_info", ()) if "local" in a)
         yield Interface(str(each["ifname"]), int(each["mtu"]), "LOWER_UP" in each.get("flags", ()), addresses)
 

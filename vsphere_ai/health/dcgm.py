@@ -8,7 +8,6 @@ dcgmi/main_dcgmi.cpp, unverified.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from vsphere_ai.health.answers import PROCESSES, SMI, Answer, Asked, GuestFacts
 from vsphere_ai.health.finding import Finding, Verdict
 from vsphere_ai.health.preflight import MEMORY_IN_USE
 from vsphere_ai.health.xids import WORDS
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.nodes import Node
 
 TIMEOUTS: Mapping[int, float] = {1: 180, 2: 1200, 3: 3600, 4: 4 * 3600}
@@ -72,8 +72,8 @@ def results_in(out: str) -> tuple[DcgmResult, ...]:
     start = out.find("{")
     if start >= 0:
         try:
-            return tuple(_of_json(json.loads(out[start : out.rfind("}") + 1])))
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError, RecursionError):
+            return tuple(_of_json(json_value(out[start : out.rfind("}") + 1])))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass
     found = tuple(_of_table(out))
     if not found:

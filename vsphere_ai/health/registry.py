@@ -7,11 +7,11 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-import yaml
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from vsphere_ai.health.finding import Finding, Verdict
+from vsphere_ai.model.bounded import yaml_value
 
 Side = Literal["guest", "host", "both", "owner"]
 Who = Literal["operator_infra", "tenant_guest"]
@@ -36,7 +36,7 @@ class Check:
 def checks() -> Mapping[str, Check]:
     """Return the checks by their ids; `ValueError` for an entry that is not as it has to be."""
     text = (resources.files("vsphere_ai.health") / "checks.yaml").read_text("utf-8")
-    return TypeAdapter(dict[str, Check]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(dict[str, Check]).validate_python(yaml_value(text))
 
 
 def who(found: Finding) -> tuple[Who, ...]:

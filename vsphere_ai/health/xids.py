@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
-import yaml
 from pydantic import ConfigDict, StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
+
+from vsphere_ai.model.bounded import yaml_value
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
 LADDER: tuple[Action, ...] = (
@@ -78,7 +79,7 @@ def table() -> Table:
 
 def read_table(text: str) -> Table:
     """Return a table of a YAML text; `ValueError` for unknown fields, actions and sources, and for a number twice."""
-    document = yaml.safe_load(text)
+    document: Any = yaml_value(text)
     xids = TypeAdapter(list[Xid]).validate_python(document["xids"])
     recovery = TypeAdapter(list[Recovery]).validate_python(document["recovery"])
     sources = TypeAdapter(dict[str, str]).validate_python(document["sources"])

@@ -6,7 +6,6 @@ host device networks have no webhook there.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,6 +25,7 @@ from vsphere_ai.kubernetes.network_operator import (
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.suggestion import suggest
 
 Kinds = Mapping[str, type[Spec]]
@@ -171,8 +171,8 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
             continue
         path: DocumentPath = ("spec", key)
         try:
-            found = json.loads(text if key == "ipam" else f"[{text}]")
-        except (ValueError, RecursionError) as error:
+            found = json_value(text if key == "ipam" else f"[{text}]")
+        except ValueError as error:
             yield manifest.fault(path, "network.json", f"this is not JSON: {error}")
             continue
         if key == "ipam" and not (isinstance(found, dict) and isinstance(found.get("type"), str)):
@@ -208,8 +208,8 @@ def _together(read: Sequence[Read[Spec]]) -> Iterator[Fault]:
 
 def _pool_named(manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, str], Read[Spec]]) -> Iterator[Fault]:
     try:
-        found = json.loads(ipam or "{}")
-    except (ValueError, RecursionError):
+        found = json_value(ipam or "{}")
+    except ValueError:
         return
     if not isinstance(found, dict) or found.get("type") != "nv-ipam" or not isinstance(found.get("poolName"), str):
         return

@@ -5,7 +5,6 @@ Source: github.com/spidernet-io/spiderpool at a7fbd3b (v1.2.1), pkg/ippoolmanage
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -27,6 +26,7 @@ from vsphere_ai.kubernetes.spiderpool import (
     Subnet,
 )
 from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.networks import Address, Network, Range, address, address_range, network, range_of, without
 from vsphere_ai.model.suggestion import suggest
 
@@ -173,8 +173,8 @@ def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[Fault]:
 def _cni(text: str) -> dict[str, object]:
     """Return a CNI configuration; `ValueError` with a sentence when it is not a JSON object."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = json_value(text)
+    except ValueError as error:
         raise ValueError(f"this is not a CNI configuration in JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError("this is not a CNI configuration: it is no JSON object")

@@ -238,9 +238,10 @@ def check_scenario(path: Path | None) -> str:
 def check_faults(path: Path) -> str:
     """Read a fault file and return its text, so that a bad one is refused before anything starts."""
     from vsphere_ai.lab.faults.rule_file import load
+    from vsphere_ai.language.document import text_of
 
     load(path)
-    return path.read_text(encoding="utf-8")
+    return text_of(path)
 
 
 def _alive(pid: int) -> bool:

@@ -18,6 +18,7 @@ from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario.relations import resource_relations
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
+from vsphere_ai.language.document import text_of
 from vsphere_ai.language.yaml import Node
 
 DEFAULT = "default.yml"
@@ -72,7 +73,7 @@ def load(path: Path | None = None) -> Scenario:
 
 def digest(path: Path | None) -> str:
     """Return what two different scenario files differ in; empty for the built-in one."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
+    return hashlib.sha256(text_of(path).encode()).hexdigest() if path else ""
 
 
 def parse(text: str, file: str) -> Scenario:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, withhold
 from vsphere_ai.language.opened_files import keep
 from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
 from vsphere_ai.model.suggestion import did_you_mean
+from vsphere_ai.security.files import Outside, Unfit, below, is_link_out, read_bytes, reading
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
@@ -158,16 +159,32 @@ def text_of(path: Path) -> str:
     """Return the text of a file; `InputError` when it cannot be read, or is not UTF-8."""
     name = str(path)
     try:
-        if path.exists() and not path.is_file():
-            raise InputError([Diagnostic(Mark(name), "this is not a file", "give the path of a YAML file")])
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as fault:
-        reason = getattr(fault, "strerror", None) or str(fault)
-        raise InputError(
-            [Diagnostic(Mark(name), f"the file cannot be read: {reason}", f"see: ls -ld {name}")]
-        ) from None
+        with reading(path) as file:
+            content = file.read(MAX_BYTES + 1) or b""
+    except OSError as fault:
+        help = "give the path of a YAML file" if isinstance(fault, Unfit) else f"see: ls -ld {name}"
+        raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {fault.strerror}", help)]) from None
+    if is_link_out(path):
+        withhold(name, str(path.resolve()))
     return keep(path, decode(content, name))
+
+
+def quotable_text(path: Path) -> str:
+    """Return the text of a file that is shown or quoted; `UsageError` where a link leads to it from another folder."""
+    if is_link_out(path):
+        text = f"{path} is a link to a file in another folder, which is not quoted from"
+        raise UsageError(text, f"name the file itself: {path.resolve()}", rule="usage.no-file")
+    return text_of(path)
+
+
+def content_of(path: Path, what: str, most: int) -> bytes:
+    """Return the content of a file that was named on the command line; `UsageError` where it cannot be read."""
+    require(path, what)
+    try:
+        return read_bytes(path, most)
+    except OSError as fault:
+        reason = f"{path} cannot be read: {fault.strerror}"
+        raise UsageError(reason, f"give the path of a {what}", rule="usage.no-file") from None
 
 
 def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
@@ -178,17 +195,14 @@ def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Docum
     """
     node = document.node(path)
     file, name = Path(node.file or document.name), str(node.plain())
-    folder = file.parent
     help = "name a file beside the playbook or in a folder below, such as parted.yaml"
     try:
-        outside = Path(name).is_absolute() or not (folder / name).resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):  # a circle of links, a NUL: nothing that could be opened
-        outside = True
-    if outside:
+        beside = below(file.parent, name)
+    except Outside:
         document.refuse(faults, path, f"{name!r} is not a file below the folder of {file}", help)
         return None
     try:
-        return load(folder / name, faults)
+        return load(beside, faults)
     except InputError as error:
         for each in error.diagnostics:
             if each.mark.line:

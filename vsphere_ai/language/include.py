@@ -12,6 +12,7 @@ from vsphere_ai.language.merge_keys import load
 from vsphere_ai.language.validation import describe
 from vsphere_ai.language.yaml import MAX_NODES, Node
 from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.security.files import is_below
 
 KEY = "include"
 MOST_FILES, MOST_LEVELS, MOST_BYTES = 64, 8, 4 * MAX_BYTES
@@ -23,7 +24,7 @@ def load_with_includes(path: Path, faults: Faults) -> Document:
     document = load(path, faults)
     if KEY not in document.text or not isinstance(document.root.value, list):
         return document
-    files = _Files(faults, _resolved(path.parent), used=document.root.size, size=len(document.text))
+    files = _Files(faults, path.parent, used=document.root.size, size=len(document.text))
     items = list(files.items(document, ((_resolved(path), document.name),)))
     root = replace(document.root, value=items)
     return replace(document, root=root, data=root.plain(), texts=files.texts)
@@ -46,7 +47,7 @@ class _Files:
     """Reads included files. `used` are the values, `size` the characters, of all files so far."""
 
     faults: Faults
-    folder: Path | None
+    folder: Path
     used: int
     size: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class _Files:
     def wrong(self, file: Path, real: Path | None, chain: Chain) -> tuple[str, str] | tuple[()]:
         """Return message and help where a file must not be included."""
         names = [name for _, name in chain]
-        if real is None or self.folder is None or not real.is_relative_to(self.folder):
+        if real is None or not is_below(self.folder, file):
             return f"{str(file)!r} is not a file below the folder of {names[0]}", HELP
         inside = [path for path, _ in chain]
         if real in inside:

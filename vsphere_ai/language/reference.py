@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.model.variables import Value
+from vsphere_ai.security.files import is_below
 
 PREFIX = "ref:"
 _NAMED = re.compile(r"([^\0]+)\.([a-z][a-z0-9_]{0,39})")
@@ -51,11 +52,10 @@ def reference(text: str, mark: Mark) -> Reference:
     beside = [folder / f"{named[1]}{suffix}" for suffix in SUFFIXES]
     try:
         file = next((f for f in beside if f.is_file()), None)
-        inside = file is not None and file.resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):
-        file, inside = None, False
+    except (OSError, ValueError):
+        file = None
     if file is None:
         raise Unresolved(f"there is no playbook {beside[1]}", help)
-    if not inside:
+    if not is_below(folder, file):
         raise Unresolved(f"{file} is not below the folder of {mark.file}", "put it beside this playbook")
     return Reference(text, file, named[2], mark)

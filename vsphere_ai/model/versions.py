@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from typing import Any
 
-import yaml
+from vsphere_ai.model.bounded import yaml_value
 
 Version = tuple[int, ...]
 
@@ -29,9 +30,7 @@ class Release:
 @cache
 def releases() -> tuple[Release, ...]:
     """Return every release of the table, oldest first."""
-    text = (resources.files("vsphere_ai.model") / "releases.yaml").read_text("utf-8")
-    # PyYAML is built without libyaml on some platforms; the C parser is faster.
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    data: Any = yaml_value((resources.files("vsphere_ai.model") / "releases.yaml").read_text("utf-8"))
     return tuple(
         Release(
             version=numbers(entry["version"]) or (),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Self
 
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import PlainObject
 
@@ -154,7 +155,7 @@ class Mark:
         try:
             nics = tuple(
                 MemberNic(str(n["name"]), str(n["mac"]), tuple(map(str, n["addresses"])))
-                for n in json.loads(own["nics"])
+                for n in json_value(own["nics"])
             )
             return cls(
                 own["set"],
@@ -169,7 +170,7 @@ class Mark:
                 own.get("adopted", ""),
                 tuple(
                     MarkedDisk(str(d["name"]), str(d["at"]), str(d["datastore"]))
-                    for d in json.loads(own.get("disks", "[]"))
+                    for d in json_value(own.get("disks", "[]"))
                 ),
             )
         except (KeyError, TypeError, ValueError):

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from vsphere_ai import __version__
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.play import Playbook, to_document
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
@@ -253,11 +254,9 @@ def open_saved(text: str, name: str) -> SavedPlan:
         return Conflict(f"{name} {why}", "make it again with: vsphere-ai plan PLAYBOOK -o FILE", rule=rule)
 
     try:
-        document = json.loads(text)
+        document = json_value(text)
         given = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
         own = checksum(document)
-    except RecursionError:
-        raise refused("is not a saved plan: it is nested too deeply") from None
     except ValueError as error:
         raise refused(f"is not a saved plan: {error}") from error
     if not isinstance(document, dict) or given is None:
@@ -276,8 +275,8 @@ def open_saved(text: str, name: str) -> SavedPlan:
 def is_saved(text: str) -> bool:
     """Return whether a text is a saved plan, of any version and also one that was edited since."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = json_value(text)
+    except ValueError:
         return False
     return isinstance(document, dict) and {"schema_version", "desired", "digest", "seal"} <= document.keys()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import get_args
 
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.language.play import Playbook
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import RecordedStep
@@ -157,7 +157,7 @@ def still_so(pending: Pending, facts: Facts) -> bool | None:
         runs = _is_true(Pending("ssh", pending.target), facts)
         return None if runs is None else not runs
     if pending.kind == "moved":
-        now, home = facts.get("runtime.host"), json.loads(pending.detail)["to"]
+        now, home = facts.get("runtime.host"), json_value(pending.detail)["to"]
         return None if now is None else bool(now != home)
     if pending.kind == "service":
         services = facts.get("config.service.service")

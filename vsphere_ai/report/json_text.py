@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from vsphere_ai.model.text import escaped
 from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
 
 
-def json_text(**fields: Any) -> str:
+def json_text(**fields: object) -> str:
     """Return a document of these fields; dataclasses and models become plain values."""
     return dumps({"schema_version": SCHEMA_VERSION, **{name: plain(value) for name, value in fields.items()}})
 

@@ -26,6 +26,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
 from vsphere_ai.model.run_record import RunDocuments, RunRecord
@@ -38,8 +39,9 @@ from vsphere_ai.runs.group_commit import GroupCommit, Work
 from vsphere_ai.runs.journal_schema import instead_of, is_time, stored
 from vsphere_ai.runs.open_file import OpenFile
 from vsphere_ai.runs.writer import Writer
+from vsphere_ai.security.files import create_private, flush
 from vsphere_ai.security.redaction import clean
-from vsphere_ai.security.state_dir import flush, own_folder, state_dir
+from vsphere_ai.security.state_dir import own_folder, state_dir
 
 DRAFT_LASTS = 3600.0
 """Seconds after which the draft of a journal, a matter of milliseconds, is of a process that was killed."""
@@ -178,7 +180,7 @@ class Journal:
         names = json.dumps(list(model.model_fields))
         rows = self._rows("select key, value from run where key in (select value from json_each(?))", names)
         try:
-            return model.model_validate({str(key): json.loads(str(value)) for key, value in rows})
+            return model.model_validate({str(key): json_value(str(value)) for key, value in rows})
         except ValidationError as error:
             raise _damaged(self.path, f"is damaged: {error}") from error
 
@@ -251,7 +253,7 @@ def create(
             path.parent.glob(f"{draft.name}*") if name else ()
         ):  # its maker was killed: the caller holds the run
             part.unlink()
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        create_private(draft)
     except OSError as error:  # what has this name already is another run's: it stays
         raise Storage(f"{path}: {error}", "nothing was changed") from error
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.runs import checksums
 
 FORMAT = 1
@@ -55,7 +55,7 @@ STATEMENTS = {
 def stored(db: sqlite3.Connection, key: str) -> JsonValue:
     """Return a stored value of the run, whatever the format of the journal is; None where there is none."""
     found = db.execute("select value from run where key = ?", (key,)).fetchone()
-    value: JsonValue = json.loads(found[0]) if found else None
+    value: JsonValue = json_value(found[0]) if found else None
     return value
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal, process_id
+from vsphere_ai.security.files import STATE, read_bytes, write_private
 from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
 
 if TYPE_CHECKING:
@@ -49,9 +51,7 @@ class Note:
 
     def write(self) -> None:
         """Put it into its file, in one piece."""
-        draft = self.path.with_suffix(".new")
-        draft.write_text(json.dumps({k: v for k, v in vars(self).items() if k != "path"}), encoding="utf-8")
-        draft.replace(self.path)
+        write_private(self.path, json.dumps({k: v for k, v in vars(self).items() if k != "path"}).encode())
 
     @property
     def alive(self) -> bool:
@@ -350,7 +350,7 @@ def _acquire(lock: BaseFileLock, note: Note) -> Note | None:
 
 def _read(path: Path) -> Note | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_value(read_bytes(path, STATE))
         return replace(Note(path), **{**found, "advisory": tuple(found.get("advisory", ()))})
     except (OSError, ValueError, TypeError, AttributeError):
         return None

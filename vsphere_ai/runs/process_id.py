@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import TypedDict
 
+from vsphere_ai.security.files import SMALL, read_text
+
 PROC = Path("/proc")
 
 
@@ -53,8 +55,8 @@ def born(pid: int) -> str:
     """
     try:
         # the name, in brackets, may hold anything, also brackets
-        fields = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        fields = read_text(PROC / str(pid) / "stat", SMALL, "replace").rpartition(")")[2].split()
+        boot = read_text(PROC / "sys/kernel/random/boot_id", SMALL).strip()
         return "" if fields[0] in "ZX" else f"{boot}/{fields[19]}"
     except (OSError, ValueError, IndexError):
         return ""

@@ -7,16 +7,15 @@ the step is not sent then. So the replica knows every step that was sent, whatev
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from vsphere_ai.errors import Storage
 from vsphere_ai.runs.journal_schema import STATEMENTS
-from vsphere_ai.security.state_dir import flush
+from vsphere_ai.security.files import draft, flush
 
 Value = str | int | None
 Change = tuple[str, Sequence[Sequence[Value]]]
@@ -79,18 +78,11 @@ class Replica:
 
     def begin(self, content: bytes) -> None:
         """Write the file anew, whole or not at all."""
-        draft = self.path.with_name(f"{self.path.name}-draft")
-        with suppress(FileNotFoundError):
-            draft.unlink()
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            new = draft(self.path, content)
             for part in ("-wal", "-shm", "-journal"):
                 self.path.with_name(f"{self.path.name}{part}").unlink(missing_ok=True)
-            draft.rename(self.path)
+            new.rename(self.path)
             flush(self.path.parent)
         except OSError as error:
             raise Storage(f"{self.path}: {error}", "make room, or look at who owns the folder") from error

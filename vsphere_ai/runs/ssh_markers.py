@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vsphere_ai.errors import Storage, Unreachable
-from vsphere_ai.security.state_dir import file_name, flush, own_folder, state_dir
+from vsphere_ai.security.files import flush, open_own, reading
+from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
 
 SSH = "ssh"
 PATIENCE = 60.0  # seconds
@@ -50,7 +51,7 @@ def _ours(path: Path) -> int:
     """Return a handle of the note at a path, locked."""
     end = time.monotonic() + PATIENCE
     while True:
-        note = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        note = open_own(path)
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(note).st_nlink:
@@ -104,7 +105,7 @@ def _folder(instance: str) -> Path:
 
 
 def _is_free(path: Path) -> bool:
-    with contextlib.suppress(OSError), path.open("rb") as note:
+    with contextlib.suppress(OSError), reading(path) as note:
         fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return os.fstat(note.fileno()).st_nlink > 0
     return False

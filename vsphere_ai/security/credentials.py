@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import signal
-import stat
 import subprocess
 import sys
 from importlib import import_module
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from vsphere_ai.security import child_environment
 from vsphere_ai.security.asking import asking
+from vsphere_ai.security.files import Unfit, reading
 from vsphere_ai.security.secret_ref import NoPassword, Secret, parse
 
 ONE_LINE = "the file holds the password alone, on one line of text in UTF-8"
@@ -61,17 +61,10 @@ def _from_environment(name: str, purpose: str) -> Secret:
     return Secret(value)
 
 
-def _open_now(path: str, flags: int) -> int:
-    # A named pipe must not hang the tool before it is seen not to be a file.
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def _from_file(path: Path, purpose: str) -> Secret:
     try:
-        with open(path, "rb", opener=_open_now) as file:
+        with reading(path) as file:
             mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise NoPassword(f"the password file {path} is not a regular file", "give the path of a file")
             if mode & 0o077:
                 remedy = f"let only its owner read it: chmod 600 {path}"
                 raise NoPassword(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
@@ -82,6 +75,8 @@ def _from_file(path: Path, purpose: str) -> Secret:
             f"the file of the {purpose} is not there: {folder} has nothing of the name given",
             "look at file: behind it is a path; it is not shown because it may be a password",
         ) from None
+    except Unfit:
+        raise NoPassword(f"the password file {path} is not a regular file", "give the path of a file") from None
     except OSError as fault:
         if not os.path.lexists(path):  # a name that is too long, a folder that may not be read
             raise NoPassword(
@@ -158,14 +153,16 @@ def _output_of(argv: list[str], base: Path | None, name: str) -> tuple[int, byte
 def _from_keyring(service: str, user: str, purpose: str) -> Secret:
     try:
         keyring = import_module("keyring")
-        broken: type[Exception] = import_module("keyring.errors").KeyringError
     except ImportError:
         remedy = "install keyring: pipx inject vsphere-ai keyring; in a virtual environment: pip install keyring"
         raise NoPassword("the key ring library is not installed", remedy) from None
+    except Exception as error:
+        raise NoPassword(f"the key ring cannot be used: {type(error).__name__}", "use env:, file: or cmd:") from None
     try:
         value = keyring.get_password(service, user)
-    except broken as error:
-        # a machine without a desktop session has no key ring
+    except Exception as error:
+        # a machine without a desktop session has no key ring; a backend that is installed may fail to load with any
+        # error of its own, whose text is not repeated: it may hold what it was asked for
         raise NoPassword(f"the key ring cannot be used: {type(error).__name__}", "use env:, file: or cmd:") from None
     if not value:
         raise NoPassword(

@@ -1,19 +1,19 @@
 """Names seen last: those of the targets of each vCenter, for the completion of names by a shell.
 
-One JSON file per vCenter, readable for its owner only, in the folder ``names`` of the state folder. They are a help for
-typing and nothing else: no command reads a target's name from here, and one that cannot be written is not missed.
+One file per vCenter, a kind and a name in each line, readable for its owner only, in the folder ``names`` of the state
+folder. They are a help for typing and nothing else: no command reads a target's name from here, and one that cannot be
+written is not missed.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from vsphere_ai.errors import Storage
+from vsphere_ai.security.files import STATE, read_text, write_private
 from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
 
 NameKind = Literal["datacenter", "host", "vm"]
@@ -24,23 +24,20 @@ FOLDER = "names"
 
 def remember(instance: str, names: Mapping[NameKind, Iterable[str]]) -> None:
     """Keep the names of a vCenter's targets; `instance` is its instance UUID. A failure is no error."""
-    text = json.dumps({kind: sorted(set(own))[:MOST] for kind, own in names.items()}, indent=0)
+    lines = (f"{kind} {name}\n" for kind, own in names.items() for name in sorted(set(own))[:MOST])
+    text = "".join(line for line in lines if line.count("\n") == 1)
     with suppress(OSError, Storage):
-        path = own_folder(FOLDER) / f"{file_name(instance)}.json"
+        path = own_folder(FOLDER) / f"{file_name(instance)}.txt"
         if _text(path) != text:
-            draft = path.with_suffix(f".{os.getpid()}")
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-            draft.replace(path)
+            write_private(path, text.encode())
 
 
 def names_of(*kinds: NameKind) -> list[str]:
     """Return the names of these kinds, of all vCenters; none where none was seen."""
     found: set[str] = set()
-    for path in (state_dir() / FOLDER).glob("*.json"):
-        with suppress(ValueError):
-            document = json.loads(_text(path) or "{}")
-            found.update(name for kind in kinds for name in document.get(kind, ()))
+    for path in (state_dir() / FOLDER).glob("*.txt"):
+        lines = (line.partition(" ") for line in _text(path).split("\n"))
+        found.update(name for kind, _, name in lines if kind in kinds)
     return sorted(found)
 
 
@@ -52,6 +49,6 @@ def run_ids() -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_text(path, STATE, "replace")
     except OSError:
         return ""

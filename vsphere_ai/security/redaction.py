@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
+from vsphere_ai.security.files import SMALL, read_text
 from vsphere_ai.security.secret_parts import Parts
 
 MASK = "***"
@@ -124,7 +125,7 @@ def _own_words() -> str:
     texts = []
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         with suppress(OSError, UnicodeDecodeError):
-            texts.append(path.read_text(encoding="utf-8").casefold())
+            texts.append(read_text(path, SMALL).casefold())
     return "\n".join(texts)
 
 

@@ -1,13 +1,12 @@
-"""State folder of this tool: journals, locks and runs, kept between two commands; files that only their owner reads."""
+"""State folder of this tool: journals, locks and runs, kept between two commands."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
-from vsphere_ai.errors import Denied, Storage
+from vsphere_ai.errors import Storage
 
 
 def state_dir() -> Path:
@@ -69,29 +68,3 @@ def _own(folder: Path, forbidden: int, words: str, remedy: str, other: str = OWN
 def file_name(text: str) -> str:
     """Return a text from outside, such as the instance UUID of a vCenter, as the name of a file."""
     return "".join(c for c in text if c.isalnum() or c == "-") or "unknown"
-
-
-def flush(folder: Path) -> None:
-    """Have the names of new and removed files in a folder on the disk when this returns."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Put a file that only its owner can read in its place in one move; a symbolic link is refused, not followed."""
-    if path.is_symlink():
-        raise Denied(f"{path} is a symbolic link and is not written to", "name the file that it leads to")
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise

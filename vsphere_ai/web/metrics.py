@@ -5,13 +5,12 @@ Labels are clusters, hosts, boards, states and playbooks; no VM is named.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from grp import getgrnam
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.pages.farm_page import clusters_of, host_state, slices_of, verdict_of, without_vgpus
+from vsphere_ai.security.files import write_output
 from vsphere_ai.security.redaction import clean
 
 if TYPE_CHECKING:
@@ -37,24 +37,19 @@ def exposition(state: FarmState, runs: Rows) -> bytes:
     return clean(generate_latest(registry).decode()).encode()
 
 
-def write_textfile(path: Path, text: bytes) -> None:
-    """Put metrics into a file that the textfile collector of node_exporter reads; it never sees half of one."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UsageError(f"{path} is no ordinary file", "give another file with -o", rule="usage.report")
-    try:
-        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            new = Path(file.name)
-            try:
-                os.fchmod(file.fileno(), 0o644)  # node_exporter is another user
-                file.write(text)
-                file.close()
-                new.replace(path)
-            except BaseException:
-                new.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        reason = f"{path} cannot be written: {error.strerror or error}"
-        raise UsageError(reason, "give a file in another folder with -o", rule="usage.report") from error
+def write_textfile(path: Path, text: bytes, group: str = "") -> None:
+    """Put metrics into a file that the textfile collector of node_exporter reads; it never sees half of one.
+
+    Only its owner can read it, and the members of a `group` where one is named: node_exporter is another user.
+    """
+    number = None
+    if group:
+        try:
+            number = getgrnam(group).gr_gid
+        except KeyError:
+            reason = f"there is no group {group!r} on this machine"
+            raise UsageError(reason, "name the group of node_exporter: getent group", rule="usage.output") from None
+    write_output(path, text.decode(), group=number)
 
 
 class _Farm(Collector):

@@ -163,7 +163,7 @@ class Lifecycles:
                 self._context.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
                 return
             with self._context.shell(step.target) as shell:
-                shell.open()  # so that the note and the command are as close together as can be
+                shell.connect()  # so that the note and the command are as close together as can be
                 self._context.note.sending(step.target)
                 self._sent.reboots.add(step.target.ref)
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)

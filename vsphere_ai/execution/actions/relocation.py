@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.resolve import looked_up
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.steps import DeviceChange, Move, MoveAway, MoveBack
@@ -81,6 +82,6 @@ def detail_of(step: MoveAway) -> str:
 
 def back_of(pending: Pending) -> MoveBack:
     """Return the step that brings a VM back, from what a journal has kept."""
-    kept = json.loads(pending.detail)
+    kept = json_value(pending.detail)
     devices, to, live = tuple(kept["devices"]), str(kept["to"]), bool(kept["live"])
     return MoveBack(target=pending.target, summary=str(kept["summary"]), to=to, live=live, devices=devices)

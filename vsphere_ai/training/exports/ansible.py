@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-import yaml
-
+from vsphere_ai.model.bounded import yaml_value
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.written_names import ansible_name, ansible_text, refusal
 from vsphere_ai.training.exports.finding import Finding
@@ -66,9 +65,9 @@ def _json(value: object) -> str:
 def check(text: str) -> list[Finding]:
     """Return what stands against an inventory: names of groups and variables, hosts, and their addresses."""
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        return [Finding(0, f"this is not YAML: {' '.join(str(error).split())}")]
+        found = yaml_value(text)
+    except ValueError as error:
+        return [Finding(0, f"this is not YAML: {error}")]
     if not isinstance(found, dict) or not found:
         return [Finding(0, "an inventory is a mapping of groups")]
     problems: list[Finding] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from vsphere_ai.model.bounded import yaml_documents
 from vsphere_ai.model.text import safe
 from vsphere_ai.model.written_names import tab_field
 from vsphere_ai.training.exports.finding import Finding
@@ -53,13 +53,11 @@ def write_accelerate(plan: Plan) -> str:
 def check_accelerate(text: str) -> list[Finding]:
     """Return what stands against configurations: each alone, and all of them together."""
     try:
-        nodes = [n for n in yaml.compose_all(text, Loader=yaml.SafeLoader) if n is not None]
-        documents = [d for d in yaml.safe_load_all(text) if d is not None]
-    except yaml.YAMLError as error:
-        return [Finding(0, f"this is not YAML: {' '.join(str(error).split())}")]
+        documents = [each for each in yaml_documents(text) if each.value is not None]
+    except ValueError as error:
+        return [Finding(0, f"this is not YAML: {error}")]
     found, machines = [], []
-    for node, document in zip(nodes, documents, strict=True):
-        line = node.start_mark.line + 1
+    for line, document in documents:
         try:
             machines.append((line, _Machine.model_validate(document)))
         except ValidationError as error:

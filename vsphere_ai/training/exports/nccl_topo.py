@@ -15,6 +15,8 @@ from vsphere_ai.training.nccl_topo import SWITCH, written
 from vsphere_ai.training.topology import devices_of
 
 MOST_SUBNODES, MOST_ATTRIBUTES, LONGEST = 640, 16, 254
+MOST_ELEMENTS, MOST_LEVELS = 10_000, 64
+"""Limits of this reader: the file of a host with 16 GPUs and 16 NICs has some 100 elements in 8 levels."""
 _BUS_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
 _MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})*")
@@ -35,26 +37,30 @@ class Element:
 
 def read(text: str) -> tuple[Element | None, list[Finding]]:
     """Return the root of a file, and what keeps NCCL from reading it; its parser is stricter than XML."""
+    if (begun := text.rfind("<!--")) > text.rfind("-->"):
+        return None, [Finding(text.count("\n", 0, begun) + 1, "the comment is not closed")]
     root = Element("", {}, 0)
-    open_, at = [root], 0
-    for match in _TAG.finditer(text):
-        line = text.count("\n", 0, at) + 1
+    open_, at, line = [root], 0, 1
+    for number, match in enumerate(_TAG.finditer(text)):
         if text[at : match.start()].strip(" \r\n"):
             return None, [Finding(line, "NCCL's parser expects an element here")]
-        at = match.end()
+        line += text.count("\n", at, match.start())
+        if number > 2 * MOST_ELEMENTS or len(open_) > MOST_LEVELS:
+            limits = f"{MOST_ELEMENTS} elements, or {MOST_LEVELS} levels"
+            return None, [Finding(line, f"a topology file has no more than {limits}")]
+        start, at = line, match.end()
+        line += text.count("\n", match.start(), at)
         closing, name, attributes, single = match.groups()
         if name is None:
             continue
-        line = text.count("\n", 0, match.start()) + 1
         if closing:
             if open_[-1].name != name:
-                return None, [Finding(line, f"</{name}> closes {open_[-1].name or 'nothing'}")]
+                return None, [Finding(start, f"</{name}> closes {open_[-1].name or 'nothing'}")]
             open_.pop()
             continue
-        made = Element(name, dict(_ATTRIBUTE.findall(attributes)), line)
+        made = Element(name, dict(_ATTRIBUTE.findall(attributes)), start)
         open_[-1].children.append(made)
         open_ += [] if single else [made]
-    line = text.count("\n", 0, at) + 1
     if text[at:].strip(" \r\n"):
         return None, [Finding(line, "NCCL's parser expects an element here")]
     if len(open_) > 1:
