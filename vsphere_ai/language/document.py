@@ -11,6 +11,7 @@ from pathlib import Path
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, withhold
 from vsphere_ai.language.opened_files import keep
 from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
+from vsphere_ai.model.secret_keys import is_secret_key
 from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.security.files import Outside, Unfit, below, is_link_out, read_bytes, reading
 
@@ -36,9 +37,6 @@ _OPEN = rf"(?-i:(?:{_ENV}|prompt:|(?:file|keyring):[^\"'\s\\,]*/[^\"'\s\\,]*|cmd
 _KEY_OF = r"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+"
 _NAMED = re.compile(rf"{_KEY_OF}(?!{_ENDED}|{_OPEN})(?=\S)")
 _NAMED_ABOVE = re.compile(rf"{_KEY_OF}(?!{_ENDED})(?=\S)")
-_SECRET = re.compile(
-    r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
-)
 _ADDRESS = re.compile(r"(?i)\baddress(?:es)?[\"']?+\s*+:\s*+(?=[^\s,}]*@)")
 _LONGEST_NAME = 80
 # the same where the value is on a line of its own: below its key (as it is, or behind an anchor, a tag, a "|"), or
@@ -292,7 +290,7 @@ def _account_from(line: str) -> int | None:
 
 def _secret_from(lines: Sequence[str], at: int, line: str) -> int | None:
     for named in _NAMED.finditer(line):
-        if _sounds_secret(named[1]):
+        if is_secret_key(named[1][-_LONGEST_NAME:]):
             return named.end()
     text = line.lstrip()
     indent = len(line) - len(text)
@@ -305,20 +303,16 @@ def _secret_from(lines: Sequence[str], at: int, line: str) -> int | None:
             continue
         before = len(above) - len(above.lstrip())
         if text[0] == ":" and (asked := _ASKED.match(words[:WIDTH])):
-            return indent + 1 if _sounds_secret(asked[1]) else None
+            return indent + 1 if is_secret_key(asked[1][-_LONGEST_NAME:]) else None
         is_key, goes_on = _IS_KEY.match(text), nearest and before < indent  # deeper than a value: it is a part of that
         if goes_on or ((nearest or before < indent) and not is_key):
             keys = (None if is_key else _ABOVE.search(words[-WIDTH:]), *_NAMED_ABOVE.finditer(words[:WIDTH]))
-            if any(key is not None and _sounds_secret(key[1]) for key in keys):
+            if any(key is not None and is_secret_key(key[1][-_LONGEST_NAME:]) for key in keys):
                 return indent
         if before < indent or not indent:
             return None
         nearest = False
     return None
-
-
-def _sounds_secret(name: str) -> bool:
-    return _SECRET.search(name[-_LONGEST_NAME:]) is not None
 
 
 @lru_cache(maxsize=4)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vsphere_ai.language.document import Document, DocumentPath, Faults, load_beside
+from vsphere_ai.model.secret_keys import is_secret_key
 from vsphere_ai.model.state import is_observed
 from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.resources.playbook_files import File
@@ -182,7 +183,7 @@ def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> 
 
 def _given(place: Place, path: DocumentPath, value: object = ...) -> str:
     node = place.document.node(path)
-    if any("password" in str(step) for step in path):
+    if any(is_secret_key(str(step)) for step in path):
         return "this value"
     return describe(node.plain() if value is ... else value, node.source)
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from vsphere_ai.errors import Diagnostic, Mark
 from vsphere_ai.language.document import Document, DocumentPath, Faults
 from vsphere_ai.language.validation import describe
+from vsphere_ai.model.secret_keys import has_secret_word, is_secret_key
 from vsphere_ai.model.suggestion import mistyped
 from vsphere_ai.model.variables import Scalar, Value
 from vsphere_ai.security.secret_ref import FORMS, is_reference, parse
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 NAMING = "a name is of small letters, digits and '_', begins with a letter, and has at most 40"
-SECRET = re.compile(r"passwo?r?d|passphrase|secret|credential|api_key|private_key|(?:^|_)(?:pass|pw|pwd|token)(?:_|$)")
-"""Names of variables whose value has to be a reference to a secret, as it is shown."""
 MOST_ITEMS = 1000
 FOR_ANCHORS = "x-"
 """What keys begin with that only hold anchors."""
@@ -82,7 +81,7 @@ def misfit(name: str, value: object, wanted: Type, source: str = "") -> tuple[st
     words, fits = TYPES[wanted]
     if fits(value):
         return None
-    given = "this value" if SECRET.search(name) else describe(value, source)
+    given = "this value" if is_secret_key(name) else describe(value, source)
     help = f"write {words}"
     if wanted == "text" and isinstance(value, int | float):
         help = f'quote it: "{source or value}"'
@@ -103,7 +102,9 @@ def unfit(name: str, value: object) -> tuple[str, str] | None:
         return f"'{name}' has no value here", "write one, or remove the line"
     if len(items) > MOST_ITEMS:
         return f"'{name}' has {len(items)} items", f"at most {MOST_ITEMS} are possible"
-    if SECRET.search(name) and not all(isinstance(item, str) and is_reference(item) and parse(item) for item in items):
+    if has_secret_word(name) and not all(
+        isinstance(item, str) and is_reference(item) and parse(item) for item in items
+    ):
         return f"'{name}' sounds like a secret, and is shown in plans", f"name the place it is in: {FORMS}"
     if any(isinstance(item, str) and "${" in item.replace("$${", "") for item in items):
         return (

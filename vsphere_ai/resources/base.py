@@ -34,6 +34,8 @@ class Traits:
     """Property path that compatibility rules read -> the field that says what a plan makes of it."""
     affects: frozenset[str] = frozenset()
     """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs not in the playbook."""
+    vm_settings: Mapping[str, str] = field(default_factory=dict)
+    """Advanced settings of VMs that this kind writes (``*``: any text) -> what a play says instead of naming them."""
     in_profile: str = ""
     """The part of a vSphere Configuration Profile that holds the same settings; empty when none is known to."""
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import vgpu
+from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for
@@ -56,6 +57,7 @@ class GpuDirect(Resource):
             "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),
         },
         duties=(Duty("`gpudirect`", "VMs", extra_config=True),),
+        vm_settings=dict.fromkeys((*P2P_KEYS, MMIO_KEY, MMIO_SIZE_KEY), "write gpudirect, vgpu or pci_devices"),
     )
 
     enabled: bool | None = setting("`gpudirect: true` prepares the VM, `false` takes it back.")

@@ -21,6 +21,8 @@ from vsphere_ai.resources.mixins import Judged, VmDevices
 
 DEVICES = "config.hardware.device"
 VM_PROPERTIES = (DEVICES, "config.extraConfig", "config.firmware", "config.memoryReservationLockedToMax")
+VM_SETTINGS = {"pciPassthru*": "vgpu, pci_devices, device_groups and gpudirect set it"}
+"""Settings of the GPU devices of a VM; those of one device begin with its number, as ``pciPassthru0.``."""
 P = TypeVar("P")
 W = TypeVar("W", bound=Hashable)
 

@@ -12,7 +12,15 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
+from vsphere_ai.resources._helpers.gpu_devices import (
+    DEVICES,
+    VM_PROPERTIES,
+    VM_SETTINGS,
+    GpuDevices,
+    Part,
+    difference,
+    duty_of,
+)
 from vsphere_ai.resources._helpers.vm_settings import firmware_notes
 from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.device_groups.checks import offer_problems, room_problems, vm_problems
@@ -47,6 +55,7 @@ class DeviceGroups(AsksMore, GpuDevices):
     called, entry = "device groups", "a group"
     traits = Traits(
         decides={"config.hardware.device": "groups"},
+        vm_settings=VM_SETTINGS,
         after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": ("config.deviceGroups", *VM_PROPERTIES),

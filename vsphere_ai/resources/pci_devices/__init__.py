@@ -14,7 +14,15 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
+from vsphere_ai.resources._helpers.gpu_devices import (
+    DEVICES,
+    VM_PROPERTIES,
+    VM_SETTINGS,
+    GpuDevices,
+    Part,
+    difference,
+    duty_of,
+)
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
@@ -50,6 +58,7 @@ class PciDevices(GpuDevices):
     called, entry = "PCI devices", "a device"
     traits = Traits(
         decides={"config.hardware.device": "devices"},
+        vm_settings=VM_SETTINGS,
         after=("hardware", "passthrough", "vgpu"),
         properties={"VirtualMachine": VM_PROPERTIES, "HostSystem": pci.PATHS},
         duties=(duty_of("pci_devices"),),

@@ -45,6 +45,7 @@ class Tuning(Resource):
             "HostSystem": (MHZ, THREADS, *pci.PATHS),
         },
         duties=(Duty("`tuning`", "VMs", (), SPEC, extra_config=True),),
+        vm_settings={AFFINITY: "write numa_affinity"},
     )
 
     cpus: int | None = setting("Virtual CPUs.", ge=1, le=768)
@@ -119,8 +120,9 @@ class Tuning(Resource):
             yield from checks.gpu_node_problems(target, view)
         if isinstance(self.numa_affinity, tuple):
             yield from checks.node_problems(target, view, self.numa_affinity)
-        yield from checks.owned_problems(target, self.extra_config or ())
-        yield from checks.secret_problems(target, said.extra_config or () if said else ())
+        stated = (said or self).extra_config or ()
+        yield from checks.owned_problems(target, stated)
+        yield from checks.secret_problems(target, stated)
 
     def _cpus(self, facts: Facts) -> int:
         return int(self.cpus or facts.get(CPUS) or 1)

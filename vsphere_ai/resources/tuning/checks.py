@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -11,7 +10,8 @@ from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
-from vsphere_ai.resources.tuning.settings import CORES, CPUS, OWNED, THREADS, gpu_nodes
+from vsphere_ai.resources.tuning.owned import owner_of
+from vsphere_ai.resources.tuning.settings import CORES, CPUS, THREADS, gpu_nodes
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 problem = partial(factories.problem, "tuning")
@@ -49,9 +49,9 @@ def reservation_problems(
 
 
 def owned_problems(vm: Target, settings: Iterable[str]) -> Iterator[Problem]:
-    """Yield the advanced settings that other keys of a play set, or that vSphere keeps elsewhere."""
+    """Yield the advanced settings that kinds set, or that vSphere keeps as properties; secrets have their own rule."""
     for key in settings:
-        owner = next((o for pattern, o in OWNED.items() if re.fullmatch(pattern, key.lower())), "")
+        owner = "" if may_hold_secret(key) else owner_of(key)
         if owner:
             yield problem(vm, "owned", f"{key} is no advanced setting of its own", owner)
 

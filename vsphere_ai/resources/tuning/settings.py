@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from vsphere_ai.fabric import pci
@@ -15,18 +14,6 @@ from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
 Affinity = Literal["gpu", "off"] | tuple[int, ...]
-# advanced settings that say what another key of a play says, or what vSphere keeps elsewhere
-OWNED: Mapping[str, str] = {
-    r"pcipassthru\d*\..*": "vgpu, pci_devices and gpudirect set it",
-    r"numa\.nodeaffinity": "write numa_affinity",
-    r"sched\.cpu\.latencysensitivity": "write latency_sensitivity",
-    r"sched\.cpu\.min|sched\.mem\.(min|pin)": "it is a reservation: write cpu_reservation, or hardware",
-    r"numvcpus": "write cpus",
-    r"cpuid\.corespersocket": "write cores_per_socket",
-    r"memsize": "memory is not set by playbooks",
-    r"firmware|virtualhw\.version": "write hardware",
-    r"displayname|guestos": "it is a property of the VM",
-}
 
 
 def as_nodes(value: object) -> object:

@@ -14,7 +14,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, VM_SETTINGS, GpuDevices, Part, difference
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, firmware_notes
 from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.mixins import vgpus_of
@@ -34,6 +34,7 @@ class Vgpu(GpuDevices):
     called, entry = "vGPU", "a vGPU"
     traits = Traits(
         decides={"config.hardware.device": "profiles", "config.extraConfig": "uvm"},
+        vm_settings=VM_SETTINGS,
         after=("graphics", "mig", "hardware"),
         properties={
             "VirtualMachine": VM_PROPERTIES,

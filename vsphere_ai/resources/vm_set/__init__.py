@@ -10,7 +10,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Effect, FieldChange, Problem, State, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Member, disk_files, mark_of, member_of
+from vsphere_ai.model.vm_sets import PREFIX, Member, disk_files, mark_of, member_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
@@ -48,6 +48,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 "config.hardware.numCPU",
             )
         },
+        vm_settings={f"{PREFIX}*": "it is of the mark of a set", "guestinfo.*": "write nics and users of vm_set"},
         duties=(
             Duty(
                 "`vm_set`: making VMs",
