@@ -98,7 +98,7 @@ def test_other_work_is_done_and_does_not_hide_it(lab, cli, killed):
 def test_a_record_that_cannot_be_read_is_not_nothing(lab, cli, killed, vcenter):
     assert cli("unlock", "-i", INVENTORY, "--yes") == 0
     (stored,) = out_records.read_records(vcenter)
-    key = out_records.defined(vcenter, stored.ref)
+    key, _ = out_records.defined(vcenter, stored.ref)
     manager = vcenter.service("customFieldsManager")
     for value in ("eJyrVkrLz1eyUkpKLFKqBQ", "parts 3 2 0123456789abcdef0123456789abcdef", "%%%"):
         vcenter.call(manager, "SetField", {"entity": stored.ref, "key": key, "value": value})

@@ -3,8 +3,7 @@
 The record of a run is the folder ``out RUN`` in the folder of the lock (`vcenter_lock.HOME`); its text is the value of
 the custom attribute `ATTRIBUTE` of that folder, so that one `SetField` replaces it as a whole. A text that vCenter does
 not keep in one value goes into folders inside that one, in parts, and counts from the moment in which the value says
-so. No limit of the length of such a value is documented (unverified): the first text, and each that is longer than any
-before, is read back.
+so. No limit of the length of such a value is documented (unverified): the first value is read back.
 """
 
 from __future__ import annotations
@@ -32,8 +31,10 @@ from vsphere_ai.model.plain import objects as plain_objects
 
 ATTRIBUTE = "vsphere-ai out of service"
 PREFIX = "out "
-SIZES = (32_000, 4_000, 250)
-"""Characters of a value: the first length that vCenter keeps is taken."""
+SIZES = (4_000, 250)
+"""Characters of a value, or of a part of one: the first length that vCenter keeps is taken."""
+FILLING = "."
+"""What a value is filled up with: once the first is kept, none that follows is longer."""
 MOST_PARTS = 100
 LONGEST = 4 << 20
 """Bytes of a text: a larger one was not written by this program."""
@@ -87,36 +88,46 @@ class OutRecord:
 
     def _write(self, packed: str) -> None:
         if not self._ref:
-            self._ref = folder_in(self.vcenter, self._home or home_of(self.vcenter), f"{PREFIX}{self.run}")
-            self._key = defined(self.vcenter, self._ref)
-        while True:
-            size = SIZES[self._size]
-            if len(packed) <= size:
-                if self._set(self._ref, packed):
-                    return
-            elif self._write_parts([packed[at : at + size] for at in range(0, len(packed), size)], packed):
-                return
-            self._size += 1
-            if self._size == len(SIZES):
-                self._size = 0
-                text = f"vCenter does not keep the {len(packed)} characters of it, nor in {MOST_PARTS} parts"
-                raise StepFailed(text, "take fewer hosts and VMs at a time: --parallel, rolling: {max_unavailable: 1}")
+            self._adopt()
+        for number in range(self._size, len(SIZES)):
+            self._size, size, serial = number, SIZES[number], 0
+            if len(packed) <= size and not number:
+                written = self._set(self._ref, packed.ljust(size, FILLING))
+            else:
+                serial = self._serial = self._serial + 1
+                written = self._write_parts([packed[at : at + size] for at in range(0, len(packed), size)], packed)
+            if written:
+                return self._drop_parts(serial)
+        text = f"vCenter does not keep the {len(packed)} characters of it, nor in {MOST_PARTS} parts"
+        raise StepFailed(text, "take fewer hosts and VMs at a time: --parallel, rolling: {max_unavailable: 1}")
+
+    def _adopt(self) -> None:
+        """Find the folder or make it; what is in it already shows how long a value vCenter keeps."""
+        self._ref = folder_in(self.vcenter, self._home or home_of(self.vcenter), f"{PREFIX}{self.run}")
+        self._key, facts = defined(self.vcenter, self._ref)
+        value, parts = _value(facts), [str(ref) for ref in facts.get("childEntity") or ()]
+        self._kept, self._size = len(value), int(bool(parts) and len(value) < SIZES[0])
+        names = self.vcenter.read_objects(parts, {"Folder": ("name",)}) if parts else {}
+        self._serial = max((_serial_of(each.name) for each in names.values()), default=0)
 
     def _write_parts(self, parts: list[str], packed: str) -> bool:
+        """Write the parts, then what counts them; False when vCenter does not keep one, or they are too many."""
         if len(parts) > MOST_PARTS:
             return False
-        before = children_of(self.vcenter, self._ref)
-        self._serial = max([self._serial, *(int(_serial_of(facts.name)) for facts in before.values())]) + 1
         for number, part in enumerate(parts, 1):
             ref = folder_in(self.vcenter, self._ref, f"{self._serial}.{number}")
             if not self._set(ref, part):
                 return False
-        if not self._set(self._ref, f"parts {self._serial} {len(parts)} {_digest(packed)}"):
-            return False
-        for ref, facts in before.items():  # nothing leads to them any more
-            if ref.startswith("Folder:"):
+        return self._set(self._ref, f"parts {self._serial} {len(parts)} {_digest(packed)}")
+
+    def _drop_parts(self, serial: int) -> None:
+        """Destroy parts to which nothing leads any more; there are none of a record that was always whole."""
+        if not self._serial:
+            return
+        for ref, facts in children_of(self.vcenter, self._ref).items():
+            if ref.startswith("Folder:") and _serial_of(facts.name) != serial:
                 destroy_folder(self.vcenter, ref, facts.name)
-        return True
+        self._serial = serial
 
     def _set(self, ref: str, value: str) -> bool:
         """Set the attribute of a folder; False when vCenter does not keep so long a value."""
@@ -188,12 +199,15 @@ def folder_in(vcenter: VCenter, parent: str, name: str) -> str:
         return found
 
 
-def defined(vcenter: VCenter, ref: str) -> int:
-    """Return the key of the custom attribute on a folder; it is defined where it is not."""
-    for _ in range(2):
-        key = _key_of(vcenter.read_objects([ref], {"Folder": _VALUES}).get(ref))
-        if key is not None:
-            return key
+def defined(vcenter: VCenter, ref: str) -> tuple[int, Facts]:
+    """Return the key of the custom attribute, which is defined where it is not, and what a folder has by now."""
+    for left in (2, 1, 0):
+        facts = vcenter.read_objects([ref], {"Folder": (*_VALUES, "childEntity")}).get(ref)
+        key = _key_of(facts)
+        if key is not None and facts is not None:
+            return key, facts
+        if not left:
+            break
         try:
             vcenter.call(_manager(vcenter), "AddCustomFieldDef", {"name": ATTRIBUTE, "moType": "Folder"})
         except OutcomeUnknown:
@@ -201,10 +215,7 @@ def defined(vcenter: VCenter, ref: str) -> int:
         except VimFault as error:
             if error.fault != "DuplicateName":
                 raise
-    key = _key_of(vcenter.read_objects([ref], {"Folder": _VALUES}).get(ref))
-    if key is None:
-        raise StepFailed(f"the custom attribute '{ATTRIBUTE}' of folders was defined and cannot be seen", _LEGAL)
-    return key
+    raise StepFailed(f"the custom attribute '{ATTRIBUTE}' of folders was defined and cannot be seen", _LEGAL)
 
 
 def _set_field(vcenter: VCenter, ref: str, key: int, value: str) -> None:
@@ -243,7 +254,7 @@ def _text(vcenter: VCenter, facts: Facts) -> str:
         if _digest(packed) != parts[3]:
             raise ValueError("the digest of its parts does not fit")
     unpacker = zlib.decompressobj()
-    text = unpacker.decompress(base64.b64decode(packed, validate=True), LONGEST).decode()
+    text = unpacker.decompress(base64.b64decode(packed.rstrip(FILLING), validate=True), LONGEST).decode()
     if not unpacker.eof:
         raise ValueError("it is cut off, or longer than any that this program writes")
     return text
@@ -269,9 +280,9 @@ def _key_of(facts: Facts | None) -> int | None:
     return next((int(str(f["key"])) for f in fields if f["name"] == ATTRIBUTE), None)
 
 
-def _serial_of(name: str) -> str:
+def _serial_of(name: str) -> int:
     serial = name.partition(".")[0]
-    return serial if serial.isdecimal() else "0"
+    return int(serial) if serial.isdecimal() else 0
 
 
 def _manager(vcenter: VCenter) -> str:
