@@ -23,7 +23,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from support.gates import LONG
+sys.path[:0] = map(str, Path(__file__).parents[1:3])  # it is a program of its own
+
+from support.gates import LONG  # noqa: E402
 
 DIED = 137
 """What a process ends with that died at a point; a killed one shows the same in a shell."""
@@ -279,7 +281,6 @@ def run(job, learned):
 
 
 def warm_up():
-    sys.path[:0] = map(str, Path(__file__).parents[1:3])
     from support import prefork
 
     import vsphere_ai
