@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from pydantic import JsonValue
 
-MODULES = ("watching", "probing", "processes", "supervisor", "asking")
+MODULES = ("watching", "probing", "processes", "links", "supervisor", "asking")
 ARGV = ("python3", "-")
 """What reads a program from its standard input."""
 _LOADER = """

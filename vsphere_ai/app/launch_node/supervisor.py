@@ -7,7 +7,6 @@ others do what it says, over one TCP connection each, and stop by themselves whe
 from __future__ import annotations
 
 import ctypes
-import hmac
 import json
 import os
 import secrets
@@ -18,52 +17,13 @@ import sys
 import time
 from typing import Any
 
+from vsphere_ai.app.launch_node.links import NOT_OURS, Link, Strangers, is_proved, proof
 from vsphere_ai.app.launch_node.processes import DRAIN, TICK, Message, Node, authorize, leave, own_folder, write
 
 GATHER, SILENCE, PING = 120.0, 60.0, 5.0
 """Seconds: until all nodes have called, without a sign of life beside what stopping takes, between signs of life."""
 RESTARTS = 3
 PR_SET_CHILD_SUBREAPER = 36
-
-
-class Link:
-    """A connection with one message per line."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock, self.rest, self.heard, self.closed = sock, b"", time.monotonic(), False
-        sock.settimeout(20)
-
-    def send(self, message: Message) -> None:
-        """Send a message; a connection that does not take it is closed."""
-        try:
-            self.sock.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            self.closed = True
-
-    def read(self) -> list[Message]:
-        """Return the messages that have come."""
-        try:
-            found = self.sock.recv(65536)
-        except OSError:
-            found = b""
-        self.heard, self.closed = time.monotonic(), self.closed or not found
-        *lines, self.rest = (self.rest + found).split(b"\n")
-        self.closed = self.closed or len(self.rest) > 1 << 20
-        return [json.loads(line) for line in lines]
-
-    def line(self) -> Message:
-        """Wait for one message; `OSError` where none comes."""
-        while True:
-            found = self.read()
-            if found:
-                return found[0]
-            if self.closed:
-                raise OSError("the connection ended")
-
-
-def proof(token: str, nonce: str) -> str:
-    """Return what only a node of the run can answer to a challenge."""
-    return hmac.new(token.encode(), nonce.encode(), "sha256").hexdigest()
 
 
 def silence(spec: Message) -> float:
@@ -78,9 +38,14 @@ def follow(node: Node, asked: list[str]) -> None:
     while link is None:
         try:
             link = Link(socket.create_connection(tuple(spec["head"]), timeout=10))
-            nonce = link.line()["nonce"]
-            link.send({"node": spec["node"], "proof": proof(spec["token"], nonce)})
-        except (OSError, ValueError, KeyError) as fault:
+            own = secrets.token_hex(16)
+            asked_for = str(link.line()["nonce"])
+            link.send({"node": spec["node"], "proof": proof(spec["token"], "node", asked_for), "nonce": own})
+            if not is_proved(link.line(), spec["token"], "head", own):
+                raise ValueError("what listens there is not rank 0's node")
+        except NOT_OURS as fault:
+            if link is not None:
+                link.sock.close()
             link = None
             if time.monotonic() > until or asked:
                 node.note(state="ended", outcome="failed", reason=f"rank 0's node cannot be reached: {fault}")
@@ -90,7 +55,7 @@ def follow(node: Node, asked: list[str]) -> None:
     with selectors.DefaultSelector() as ready:
         ready.register(link.sock, selectors.EVENT_READ)
         while True:
-            message = link.read() if ready.select(TICK) else []
+            message = link.read() if link.kept or ready.select(TICK) else []
             if any(node.do(each, link.send) for each in message):
                 return
             node.watch()
@@ -141,23 +106,15 @@ class Head:
 
     def gather(self) -> None:
         """Wait for the other nodes."""
-        until = time.monotonic() + GATHER
-        self.server.settimeout(0.5)
+        until, strangers = time.monotonic() + GATHER, Strangers(self.server, self.spec)
         while len(self.links) < self.spec["nodes"] - 1 and not self.asked:
             if time.monotonic() > until:
                 for number in sorted(set(range(1, self.spec["nodes"])) - set(self.links)):
                     closed = f"is port {self.spec['head'][1]} open?"
                     self.lose(number, f"node {number} did not call rank 0's node: {closed}")
-                return
-            try:
-                link = Link(self.server.accept()[0])
-                nonce = secrets.token_hex(16)
-                link.send({"nonce": nonce})
-                hello = link.line()
-                if hmac.compare_digest(str(hello["proof"]), proof(self.spec["token"], nonce)):
-                    self.links[int(hello["node"])] = link
-            except (OSError, ValueError, KeyError):
-                continue
+                break
+            self.links.update(strangers.proved(0.5))
+        strangers.close()
 
     def ask(self, **message: Any) -> None:
         """Ask every node, this one last."""
