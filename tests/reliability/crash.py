@@ -236,8 +236,9 @@ def limit(values):
         if not hasattr(vcenter.DEFAULTS, name):
             raise LookupError(f"connections have no limit called {name} any more: see LIMITS in harness.py")
         object.__setattr__(vcenter.DEFAULTS, name, value)  # it is frozen, and this process is ours
+    patient = values.get("connect", 3.0)
     ssh_endpoint.SshLimits.__init__ = functools.partialmethod(
-        ssh_endpoint.SshLimits.__init__, connect=3.0, banner=3.0, login=3.0, pause=0.1
+        ssh_endpoint.SshLimits.__init__, connect=patient, banner=patient, login=patient, pause=0.1
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.bookkeeping import is_bookkeeping
-from support.gates import LONG
+from support.gates import LONG, busy
 
 HERE = Path(__file__).parent
 R0, R1, R2 = HERE / "r0", HERE / "r1", HERE / "r2"
@@ -31,6 +31,9 @@ TUNE = {
     "EVENTS_LAG": 0.5,
 }
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
+SLOWEST = 6.0
+SAME = ("backoff", "longest_pause", "BOOT_JITTER", "EVENTS_LAG")
+"""What stays as it is on a busy machine: pauses, and what is compared with times of the farm."""
 FAST = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
 TOLD = ("id", "operation", "portgroup", "type", "vgpu")
 SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
@@ -58,6 +61,13 @@ class Spec:
     spoil: tuple = ()
     limits: dict = field(default_factory=lambda: dict(LIMITS))
     tune: dict = field(default_factory=lambda: dict(TUNE))
+
+    def sent(self):
+        """Return it for the process of a command; on a busy machine, which answers later, limits are longer."""
+        slower = min(busy(), SLOWEST)
+        limits = {name: value * (1 if name in SAME else slower) for name, value in self.limits.items()}
+        tune = {name: value * (1 if name in SAME else slower) for name, value in self.tune.items()}
+        return {**vars(self), "limits": limits, "tune": tune}
 
 
 class Going:
@@ -114,7 +124,7 @@ class Tool:
         self.number += 1
         out = self.folder / f"{self.number}.txt"
         job = {"arguments": [str(a) for a in arguments], "environment": dict(os.environ), "out": str(out),
-               **vars(spec or Spec())}  # fmt: skip
+               **(spec or Spec()).sent()}  # fmt: skip
         self.say(json.dumps(job) + "\n")
         return Going(self, self.answer()["pid"], out)
 
