@@ -9,7 +9,7 @@ import paramiko
 
 from vsphere_ai.errors import Denied
 from vsphere_ai.model.written_names import known_hosts_name
-from vsphere_ai.security.files import MIB, locked_folder, make_private_folder, read_text, write_private
+from vsphere_ai.security.files import MIB, Unfit, locked_folder, make_private_folder, read_text, write_private
 
 MOST_KEYS = 4 * MIB
 """Bytes of a known_hosts file that are read."""
@@ -31,14 +31,22 @@ def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
         text = _text(path)
         lines = [line for old in text.splitlines() if (line := _without(old, name, key.get_name())) is not None]
         lines.append(f"{name} {key.get_name()} {key.get_base64()}")
-        write_private(path, ("\n".join(lines) + "\n").encode())
+        _write(path, ("\n".join(lines) + "\n").encode())
 
 
 def keep_certificate(path: Path, der: bytes) -> None:
     """Write a certificate as PEM, in place of the one that was there; file and folder are their owner's only."""
     make_private_folder(path.parent)
     with locked_folder(path.parent):
-        write_private(path, ssl.DER_cert_to_PEM_cert(der).encode())
+        _write(path, ssl.DER_cert_to_PEM_cert(der).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_private(path, content)
+    except Unfit as error:
+        remedy = "name the file itself; nothing was written"
+        raise Denied(f"{path} is not written: {error.strerror}", remedy) from error
 
 
 def _text(path: Path) -> str:
