@@ -26,12 +26,29 @@ def ssh(soap, host, *, running):
     (system.StartService if running else system.StopService)("TSM-SSH")
 
 
-def test_stopped_ssh_refuses_a_plan_and_changes_nothing(cli, ledger, soap):
+def test_what_stopped_ssh_hides_is_not_known_and_refuses_no_pipeline(cli, ledger, farm, soap):
+    """`plan && apply`: apply starts SSH, reads, and plans again."""
     ssh(soap, "esx01", running=False)
-    before = ledger()
-    assert cli("plan", cli.file(MIG + ROLLING)) == 1
+    before, playbook, saved = ledger(), cli.file(MIG + ROLLING), cli.folder / "plan.json"
+    assert cli("plan", playbook) == 0, cli.out
     assert "[ssh.stopped]" in cli.out
+    assert "nothing can be applied" not in cli.out
+    assert "apply starts it" in cli.out.splitlines()[-1]
+    assert cli("plan", playbook, "--detailed-exitcode") == 2, "what is not known is not nothing"
+    assert cli("plan", playbook, "-o", saved) == 1, "an incomplete plan is not saved"
+    assert (saved.exists(), "--start-ssh" in cli.err) == (False, True)
+    assert cli.plan(playbook)["awaits_ssh"] is True
     assert ledger() == before
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert all(gpu["mig"]["current"] for gpu in farm()["hosts"]["esx01.lab.local"]["gpus"])
+
+
+def test_a_plan_that_something_else_stands_against_is_refused_with_ssh_stopped_too(cli, soap):
+    ssh(soap, "esx01", running=False)
+    assert (
+        cli("plan", cli.file(MIG + ROLLING + "- hosts: esx01.lab.local\n  passthrough: {'0000:ff:00.0': true}\n")) == 1
+    )
+    assert "nothing can be applied" in cli.out
 
 
 def test_a_plan_may_be_allowed_to_start_ssh_for_reading(cli, ledger, farm, soap):

@@ -158,6 +158,8 @@ def test_stopped_ssh_is_left_to_apply_which_proves_the_login_first(cli, ledger, 
     (login,) = cli.plan(play(), "-i", wrong)["logins"]
     assert login["host"]["name"] == ESX1
     assert login["why"], "why it was not tried"
+    assert cli("plan", play(), "-i", wrong) == 0
+    assert "1 SSH login not proved" in cli.out.splitlines()[-1]
     assert len(ledger()) == before
     assert cli("apply", play(), "-i", wrong, "--yes") == 4, cli.out + cli.err
     assert "[ssh.denied]" in cli.out

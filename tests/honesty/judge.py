@@ -150,7 +150,9 @@ class Trial:
         code = ended.code
         may_start = (self.case.ssh or {}).get("start_service") == "always"
         self._unchanged("plan", known, SSH_SERVICE if may_start else ())
-        if code and set(RULE.findall(ended.text)) == {"ssh.stopped"}:  # it names the option with which it may look
+        if "SSH is stopped" in ended.text and set(RULE.findall(ended.text)) == {
+            "ssh.stopped"
+        }:  # it names the option with which it may look
             code = self._say("plan", "--start-ssh").code
             self._unchanged("plan --start-ssh", known, SSH_SERVICE)
         self.verdict.planned = code

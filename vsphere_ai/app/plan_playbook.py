@@ -81,7 +81,7 @@ class PlanResult:
     @property
     def exit_code(self) -> int:
         """0, or why the plan is refused: 1, 4 (not accepted) or 5 (out of reach)."""
-        return exit_code_of(self.plan.problems) if self.plan.problems else 0
+        return exit_code_of(self.plan.problems) if self.plan.problems and not self.plan.awaits_ssh else 0
 
     def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values, with its digest."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def command(playbook: Path, form: str, output: Path | None, estate: EstateRequest, **flags: bool) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 
-    Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
+    Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key. SSH
+    that is stopped, and that apply starts, refuses no plan: what it hides is not known, and apply plans again.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
@@ -50,16 +51,25 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate, variables)
         shown = plan_text(result.plan, result.digest, width(), beside)
         click.echo(colour(shown))
+    if result.plan.awaits_ssh and not output:
+        _say_apply(playbook, estate, form)
+        return 2 if flags["detailed_exitcode"] else 0
     if result.plan.problems:
+        why = "add --start-ssh to plan what SSH shows" if result.plan.awaits_ssh else "a refused plan cannot be applied"
         if output:
-            click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)
-        return result.exit_code
+            click.echo(f"{output} was not written: {why}", err=True)
+        return result.exit_code or 1
     if output:
         app.save_plan(result, output)
         streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}")
-    elif result.plan.steps and form == "text":
-        streams.note(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}")
+    elif result.plan.steps:
+        _say_apply(playbook, estate, form)
     return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
+
+
+def _say_apply(playbook: Path, estate: EstateRequest, form: str) -> None:
+    if form == "text":
+        streams.note(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}")
 
 
 def _as_given(estate: EstateRequest) -> str:

@@ -79,8 +79,8 @@ def obstacle(host: Facts, user: str, *, may_start: bool) -> ProbeFailure | None:
         return ProbeFailure(
             "ssh.stopped",
             f"the SSH service ({SSH}) of {host.name} is stopped",
-            "Start it in the vSphere Client under Configure > Services, or let the inventory allow it: "
-            "ssh: {start_service: always}.",
+            "Add --start-ssh, or start it in the vSphere Client under Configure > Services, or let the inventory allow "
+            "it: ssh: {start_service: always}.",
         )
     return None
 

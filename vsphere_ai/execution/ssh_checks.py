@@ -19,6 +19,7 @@ from vsphere_ai.planning.ssh_needs import Need, needs, no_section, service_probl
 
 TRIED = ("ssh.denied", "ssh.unreachable")
 """The rules of failures of a login that was tried."""
+STOPPED = "ssh.stopped"
 SKIPPED = "--no-ssh-login"
 """The option that leaves logins untried."""
 
@@ -54,7 +55,9 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
             todo.append(need.host)
     found += _refused(todo, estate, access)
     stopped = stays_stopped(plan, estate) if never else ()
-    return replace(plan, problems=tuple(sorted(set(found))), logins=tuple(logins), ssh_stays_stopped=stopped)
+    starts = access.prober is not None and not access.prober.may_start and not never
+    plan = replace(plan, logins=tuple(logins), ssh_stays_stopped=stopped)
+    return replace(plan, problems=tuple(sorted(set(found))), stopped_ssh=_stopped(estate) if starts else ())
 
 
 def _asked(need: Need, host: Facts, access: Access) -> tuple[list[Problem], str]:
@@ -90,6 +93,12 @@ def _key_problems(host: Target, settings: SshSettings) -> Iterator[Problem]:
         at = address if port == 22 else f"[{address}]:{port}"
         message = f"its SSH host key is not known: {settings.known_hosts} has none for {at}"
         yield Problem(host, "ssh.host-key", message, f"vsphere-ai trust host {shell_word(host.name)}")
+
+
+def _stopped(estate: Estate) -> tuple[str, ...]:
+    """Return why hosts did not answer commands whose SSH is stopped, each reason once."""
+    answers = (answer for host in estate.hosts for answer in estate[host.ref].probes.values())
+    return tuple(sorted({a.reason for a in answers if isinstance(a, ProbeFailure) and a.rule == STOPPED}))
 
 
 def _failure(host: Facts) -> ProbeFailure | None:

@@ -181,11 +181,15 @@ class PlanDocument(Approved):
     ssh_stays_stopped: tuple[Target, ...] = ()
     asked: tuple[Asked, ...] = ()
     """Where the playbook asks for each kind on each target."""
+    awaits_ssh: bool = False
+    """The problems are only of SSH that is stopped: `apply` starts it, and plans again."""
 
     @classmethod
     def of(cls, plan: Plan, expected: Estimate | None = None, world: World | None = None) -> Self:
         """Return a plan as JSON, with its expected time and its vCenter in the inventory where these are known."""
-        more: dict[str, Any] = {n: v for n, v in (("expected", expected), ("world", world)) if v}
+        more: dict[str, Any] = {
+            n: v for n, v in (("expected", expected), ("world", world), ("awaits_ssh", plan.awaits_ssh)) if v
+        }
         return cls(
             schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,

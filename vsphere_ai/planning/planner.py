@@ -91,6 +91,14 @@ class Plan:
     """Hosts whose SSH runs, stops at their reboot, and must not be started again."""
     asked: tuple[Asked, ...] = ()
     placed: tuple[PlacedHost, ...] = ()
+    stopped_ssh: tuple[str, ...] = ()
+    """Why hosts could not be read over SSH that `apply` starts, and planning must not."""
+
+    @property
+    def awaits_ssh(self) -> bool:
+        """Whether nothing stands against it but what SSH hides that is stopped; `apply` starts it and plans again."""
+        unread = (any(why in problem.message for why in self.stopped_ssh) for problem in self.problems)
+        return bool(self.problems and self.stopped_ssh) and all(unread)
 
     def changed(self) -> tuple[Item, ...]:
         """Return the items with something to do."""

@@ -81,7 +81,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     yield from _section("VCENTER'S OWN CHECKS", _answers(plan, full))
     yield from _section("SSH", _logins(plan))
     yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
-    yield from _section("PROBLEMS", _problems(plan, full))
+    yield from _section("NOT KNOWN YET" if plan.awaits_ssh else "PROBLEMS", _problems(plan, full))
     if not plan.problems:
         yield from _section("ORDER", order_lines(plan.steps, full=full))
     yield from _section("OUTPUTS", _outputs(outputs, full))
@@ -195,9 +195,13 @@ def _summary(plan: Plan) -> str:
     again = sum(i.recreate for i in plan.items)
     words = f"{count['+']} to add, {count['~']} to change, {_removed(plan)} to remove, {unchanged} unchanged"
     words += f", {again} to recreate" if again else ""
+    if plan.awaits_ssh:
+        return f"{words} · not known: SSH is stopped — apply starts it, reads, and plans again before its first change"
     if plan.problems:
         return f"{words} · {counted(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
-    return f"{words} · {counted(len(plan.steps), 'step')}"
+    words = f"{words} · {counted(len(plan.steps), 'step')}"
+    unproved = sum(bool(login.why) for login in plan.logins)
+    return f"{words}; {counted(unproved, 'SSH login')} not proved" if unproved else words
 
 
 def _removed(plan: Plan) -> int:
