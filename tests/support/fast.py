@@ -27,6 +27,8 @@ SLOW = {
     "tests/language/test_fuzz_cli.py",
     "tests/planning/test_document.py",
     "tests/tools/test_bench.py",
+    "tests/tools/test_labs.py",
+    "tests/tools/test_programs.py",
 }
 """Modules that start processes, or try thousands of cases."""
 
