@@ -246,9 +246,15 @@ def test_a_name_is_read_back_as_that_name_or_refused(form, part, tmp_path):
         made.mkdir()
         return made
 
+    reader, taken = READERS[form], {}
+
+    def read(text):
+        if text not in taken:  # most parts of a node do not stand in most files
+            taken[text] = json.dumps(take(reader, text, folder()))
+        return taken[text]
+
     text, against = written(form, named(part, MARK))
-    reader = READERS[form]
-    expected = take(reader, text, folder()) if text else None
+    expected = read(text) if text else None
     for name in HOSTILE:
         try:
             text, against = written(form, named(part, name))
@@ -258,7 +264,7 @@ def test_a_name_is_read_back_as_that_name_or_refused(form, part, tmp_path):
             continue
         assert list(against) == [], name
         if expected is not None:
-            assert json.dumps(take(reader, text, folder())) == json.dumps(replaced(expected, name)), name
+            assert read(text) == json.dumps(replaced(json.loads(expected), name)), name
     used = {f"node.{f}" for f in ("vm", "address", "interface", "host")}
     used |= {f"rail.{f}" for f in ("interface", "address", "rdma_device")}
     assert count < len(HOSTILE), "a name such as grows is refused everywhere"

@@ -92,7 +92,7 @@ _FIELD = _Form(
     "a field has no tab and no line end, and begins with neither a blank nor #", "it would end the field",
 )  # fmt: skip
 _KNOWN_HOSTS = _Form(
-    "a file of known hosts", re.compile(rf"{_HOST}|[0-9A-Fa-f:.]+|\[(?:{_HOST}|[0-9A-Fa-f:.]+)\]:\d{{1,5}}"),
+    "a file of known hosts", re.compile(_HOST),
     "a host is an address or a DNS name there, in brackets where a port follows",
     "SSH would trust the key for other hosts",
 )  # fmt: skip
@@ -142,19 +142,25 @@ def host_address(what: str, value: str) -> str:
         raise Refused(
             f"the {what} is not known", "power it on and look at its VMware Tools, or leave it out", rule=RULE
         )
-    try:
-        if "%" not in value and value.isascii():
-            return str(ip_address(value)) and value
-    except ValueError:
-        pass
+    if _is_ip_address(value):
+        return value
     if re.fullmatch(r"[0-9.]+|0[xX][0-9A-Fa-f]*", value):  # inet_aton(3) makes an address of any number
         raise refusal(what, value, _ADDRESS.file, "it would be read as another address", _ADDRESS.words)
     return _ADDRESS.take(what, value)
 
 
+def _is_ip_address(text: str) -> bool:
+    try:
+        return "%" not in text and text.isascii() and bool(ip_address(text).version)
+    except ValueError:
+        return False
+
+
 def known_hosts_name(what: str, value: str) -> str:
     """Return the first field of a line of known_hosts: an address or a name of one host, with its port in brackets."""
-    return _KNOWN_HOSTS.take(what, value)
+    with_port = re.fullmatch(r"\[(.+)\]:[0-9]{1,5}", value)
+    host = with_port[1] if with_port else value
+    return value if _is_ip_address(host) or _KNOWN_HOSTS.take(what, host) else ""
 
 
 def pattern_address(what: str, value: str) -> str:

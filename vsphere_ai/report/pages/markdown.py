@@ -16,7 +16,7 @@ MARKS = {"pass": "✅", "warn": "⚠️", "unknown": "❔", "fail": "❌"}
 def markdown(report: Report) -> str:
     """Return a report as Markdown of at most `MOST` characters; a longer one says how many rows it leaves out."""
     lines = [f"# {markdown_text(report.title)}", "", f"{MARKS[report.status]} **{markdown_text(report.verdict)}**", ""]
-    lines += [f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in report.facts]
+    lines += [f"- {markdown_line(name)}: {markdown_text(value)}" for name, value in report.facts]
     whole = "\n".join([*lines, *(line for s in report.sections for line in _section(s, len(s.rows)))])
     if len(whole) <= MOST:
         return whole
