@@ -22,6 +22,7 @@ from vsphere_ai.guests.cloud_init import (
     User,
     decoded,
     extra_config,
+    given_metadata,
     given_network,
     guest_checksum,
     guest_problems,
@@ -212,3 +213,27 @@ def test_cloud_init_itself_hands_the_network_to_netplan_unchanged():
         ["/usr/bin/python3", "-c", JUDGE], input=text, capture_output=True, text=True, timeout=LONG, check=True
     )
     assert yaml.safe_load(done.stdout) == {"network": json.loads(json.dumps(network_config(NICS)))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a: "hunter2\n  b: [',
+        "a: hunter2: x",
+        "- b\nhunter2: [x",
+        "c: *hunter2",
+        "!hunter2 x",
+        "a: %hunter2\n- x",
+        "a: [hunter2",
+        "hunter2: 2020-99-99",
+    ],
+)
+def test_metadata_of_someone_else_that_cannot_be_read_are_not_quoted(text):
+    """They may hold a secret: what is wrong with them, and where, is said without their words."""
+    with pytest.raises(ValueError, match="not YAML") as caught:
+        given_metadata({"guestinfo.metadata": text})
+    assert "hunter2" not in str(caught.value)
+    marked = {"guestinfo.metadata": "%%%", "guestinfo.metadata.encoding": "hunter2-base64"}
+    with pytest.raises(ValueError, match="is not encoded as it is marked") as caught:
+        given_metadata(marked)
+    assert "hunter2" not in str(caught.value)

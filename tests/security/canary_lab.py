@@ -6,10 +6,11 @@ Its hosts also let the public key in that is in FOLDER/key.pub.
 import sys
 from pathlib import Path
 
+from vsphere_ai.lab import control
 from vsphere_ai.lab import main as lab
 from vsphere_ai.lab.sshd import SshServer
 
-real = lab.secrets.token_urlsafe
+real = control.secrets.token_urlsafe
 given = iter((Path(sys.argv[1]) / "canaries").read_text(encoding="utf-8").splitlines())
 
 
@@ -21,7 +22,7 @@ class Secrets:
         return next(given, "") or real(size)
 
 
-lab.secrets = Secrets
+control.secrets = Secrets
 begin = SshServer.__init__
 
 

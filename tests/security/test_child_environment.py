@@ -8,10 +8,12 @@ import shlex
 import sys
 
 import pytest
+from support.secret_traces import Traces
 from support.vm_sets import play
 
 from vsphere_ai.app.notification import Notifier, NotifyRequest
 from vsphere_ai.connect.address_program import Program, ask
+from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
@@ -95,6 +97,32 @@ def test_a_program_with_addresses_gets_what_is_named_and_no_proxy_that_is_a_secr
     answer = ask(Program((str(program(tmp_path)),), tmp_path, {"NETBOX_TOKEN": "own"}), {})
     assert answer["NETBOX_TOKEN"] == "own"
     assert set(answer) <= {"NETBOX_TOKEN", "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LC_CTYPE", *CERTIFICATES}
+
+
+SPELLINGS = {
+    "cut": "token[:14]",
+    "base64": "base64.b64encode(token.encode()).decode()[:18]",
+    "hex": "token.encode().hex()",
+    "wrapped": "token[:9] + ' ' + token[9:]",
+    "URL": "urllib.parse.quote(token)",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_program_that_says_its_secret_when_it_fails(tmp_path, monkeypatch, spelling):
+    token = "Xk3!tt%y<Kp&9aBc/Zq7"
+    monkeypatch.setenv("I29_TOKEN", token)
+    given = fetch("env:I29_TOKEN")
+    path = tmp_path / "fails"
+    code = (
+        f"import base64, os, sys, urllib.parse; token = os.environ['T']; sys.exit('refused: ' + {SPELLINGS[spelling]})"
+    )
+    path.write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
+    path.chmod(0o700)
+    with pytest.raises(StepFailed) as caught:
+        ask(Program((str(path),), tmp_path, {"T": given.reveal()}), {})
+    assert "refused: ***" in caught.value.message
+    assert Traces().password(token).found(f"{caught.value!r} {caught.value.message} {caught.value.remedy}") == []
 
 
 def test_the_password_of_an_account_of_guests_is_withheld_once_its_playbook_is_read(tmp_path, secrets):

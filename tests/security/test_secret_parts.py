@@ -125,6 +125,13 @@ def test_what_others_have_packed_is_not_shown():
         assert redaction.untrusted("GuestInfo.x=hunter2, and") == "GuestInfo.x=***, and"
 
 
+@pytest.mark.parametrize("text", ["a", "guestinfo.", "H4s", "%41", "\\u0041", "6", "A=", "&#6"])
+def test_no_answer_takes_long(text):
+    """Of a hostile server, as long as answers are looked into: nothing here takes the square of its length."""
+    many = text * (250_000 // len(text))
+    assert len(redaction.untrusted(many)) <= len(many)
+
+
 def test_a_passphrase_of_words_that_is_wrapped():
     redaction.register("Sieben! Zwerge# Hinter% Bergen&")
     assert "Zwerge" not in redaction.clean("it is Sieben! Zwerge#\n   Hinter% Bergen&.")

@@ -34,6 +34,8 @@ MOST_SETTINGS = 1024 * 1024
 MOST_HOSTNAME = 63
 MOST_USER = 32
 METADATA, USERDATA = "guestinfo.metadata", "guestinfo.userdata"
+ENCODINGS = ("base64", "b64", "gzip+base64", "gz+b64")
+"""Encodings that cloud-init knows."""
 REDACTED = "---"
 """Value of a key that cloud-init has cleared; a guest cannot remove a key."""
 HEAD = "#cloud-config\n"
@@ -193,7 +195,10 @@ def decoded(settings: Mapping[str, str], name: str) -> str:
         raw = base64.b64decode(value, validate=True) if "64" in encoding else value.encode()
         return (_unpacked(raw) if encoding in ("gzip+base64", "gz+b64") else raw).decode()
     except (ValueError, zlib.error) as error:
-        raise ValueError(f"guestinfo.{name} is not encoded as {encoding or 'text'}: {error}") from None
+        words = (
+            encoding if encoding in ENCODINGS else "it is marked" if encoding else "text"
+        )  # others may write anything
+        raise ValueError(f"guestinfo.{name} is not encoded as {words}: {error}") from None
 
 
 def given_metadata(settings: Mapping[str, str]) -> Mapping[str, Plain]:

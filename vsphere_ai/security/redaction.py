@@ -38,9 +38,12 @@ _LONGEST_LINE = 64 * 1024
 """Characters of what is searched for parts of secrets before it is written: lines and errors, no documents of MiB."""
 _LONGEST_ANSWER = 256 * 1024
 """Characters of an answer in which parts are also looked for as hexadecimal and base64."""
-_QUOTED = re.compile(r"(?i)(guestinfo\.[\w.-]+[\"']?\s*(?:=|:(?=\s*[\"']))\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s;,]+)")
+_QUOTED = re.compile(
+    r"(?i)(guestinfo\.[\w.-]{1,200}[\"']?\s{0,8}(?:=|:(?=\s{0,8}[\"']))\s{0,8})(?:\"[^\"]*\"?|'[^']*'?|[^\s;,]+)"
+)
 """The value of a ``guestinfo.*`` setting, in words like ``guestinfo.userdata = "..."``."""
-_PACKED = re.compile(r"H4sI[A-Za-z0-9+/_=-]{8,}|(?=\S*[a-z])(?=\S*[A-Z])(?=\S*[0-9])[A-Za-z0-9+/_=-]{100,}")
+_PACKED = re.compile(r"(?P<gzip>H4sI[A-Za-z0-9+/_=-]{8,})|[A-Za-z0-9+/_=-]{100,}")
+_OF_BASE64 = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 """Base64 of gzip (RFC 1952: 1f 8b 08), or any of 100 characters: a packed value of another run, or of someone else."""
 
 _lock = threading.Lock()
@@ -169,7 +172,12 @@ def untrusted(text: str) -> str:
     known = _known
     text = _without_whole(known.own.sub(MASK, text) if known.own else text, known)
     text = known.parts.masked(text, MASK, decoded=len(text) <= _LONGEST_ANSWER)
-    return _PACKED.sub(MASK, _QUOTED.sub(rf"\1{MASK}", text))
+    return _PACKED.sub(_masked_base64, _QUOTED.sub(rf"\1{MASK}", text))
+
+
+def _masked_base64(run: re.Match[str]) -> str:
+    """Return a mask, but for a long run of other characters: a line, a number."""
+    return MASK if run["gzip"] or all(kind.search(run[0]) for kind in _OF_BASE64) else run[0]
 
 
 def forms(secret: str) -> frozenset[str]:
