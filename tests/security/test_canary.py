@@ -376,7 +376,10 @@ def test_a_crash_with_the_password_in_its_traceback_shows_none(case):
 
 def test_without_the_redactor_that_crash_would_be_found(case):
     """The search finds what it looks for: the same run with the redactor taken out leaks in every encoding."""
-    sabotage = "from vsphere_ai.security import redaction; redaction.clean = str"
+    sabotage = """
+from vsphere_ai.security import exceptions, redaction
+redaction.clean = redaction.untrusted = exceptions.untrusted = str
+"""
     case.run("crash", "show", code=CRASH.replace("{sabotage}", sabotage))
     found = hits(case.canaries, case.everything())
     assert {encoding for _, encoding, number in found if number == 0} == set(ENCODERS)
