@@ -9,7 +9,7 @@ from typing import Literal
 
 import yaml
 
-from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes, meant
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Mark
@@ -40,6 +40,9 @@ def export_nodes(request: NodesExportRequest, emit: Emit = ignore) -> str:
     name = request.set or " ".join(request.what)
     if request.form == "nhc":
         return nhc.written(found.nodes, {n.vm: _size(found, n) for n in found.nodes}, name)
+    for node in found.nodes:
+        if not node.address:
+            emit(Remark("render.guest", f"no address of {node.vm} is known: no alert is about it"))
     return yaml.safe_dump(prometheus.rule_file(found.nodes, name), sort_keys=False, width=100)
 
 

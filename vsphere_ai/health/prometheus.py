@@ -125,10 +125,11 @@ class RuleFault:
 def rule_file(nodes: Sequence[Node], name: str) -> dict[str, object]:
     """Return the groups of alert rules for nodes, as the values of a file of rules.
 
-    ValueError: no node; `Refused`: a VM whose address is not known, or is none.
+    ValueError: no node; `Refused`: an address that is none, or none is known. VMs without one are left out.
     """
     if not nodes:
         raise ValueError("no node is given")
+    nodes = [n for n in nodes if n.address] or nodes  # an empty address would mean another target
     whole = [n for n in nodes if any(not g.profile for g in n.gpus)]
     vgpu = [n for n in nodes if any(g.profile for g in n.gpus)]
     rules = []
