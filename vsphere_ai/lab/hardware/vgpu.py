@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -154,6 +154,21 @@ def fits(host: Host, type_names: Sequence[str], groups: Sequence[Together] = ())
         for gpu, vgpu in reversed(claims):
             _release(gpu, vgpu)
         return placed
+
+
+def lend(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> Callable[[], None] | None:
+    """Claim the vGPUs of a VM for a moment, unseen; return how to give them back, None where they do not fit."""
+    with host.lock:
+        claims: list[tuple[Gpu, Vgpu]] = []
+        if not _place(host, vm, list(type_names), claims, groups):
+            return None
+
+    def give_back() -> None:
+        with host.lock:
+            for gpu, vgpu in reversed(claims):
+                _release(gpu, vgpu)
+
+    return give_back
 
 
 def _place(

@@ -12,9 +12,9 @@ from pyVmomi import vim
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import HostRefused
-from vsphere_ai.lab.managed import Call, changes, cluster_rules, migration, vgpu_migration
+from vsphere_ai.lab.managed import Call, changes, evacuation, migration
 from vsphere_ai.lab.managed.placement import drs_level, move
-from vsphere_ai.lab.managed.power import power_off_now, power_on_now, profiles
+from vsphere_ai.lab.managed.power import power_off_now, power_on_now
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_state
 from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.managed.vm_states import VCLS, is_kept_by_vcenter
@@ -24,6 +24,8 @@ from vsphere_ai.lab.tasks import Task
 POLL = 0.02
 STOOD_ASIDE = "agents off"
 """Among what the lab keeps of a host: the agent VMs that vCenter powered off for its maintenance mode."""
+STUCK = "drs faults"
+"""Among what the lab keeps of a host that enters maintenance mode: the faults of VMs that find no place."""
 
 
 @changes(vim.HostSystem, "EnterMaintenanceMode_Task", "Host.Config.Maintenance")
@@ -39,7 +41,10 @@ def enter(call: Call, timeout: int, evacuatePoweredOffVms: bool = False, mainten
         try:
             _wait_until_empty(farm, mo, task, timeout)
         finally:
-            mo.extra.pop("entering", None)
+            with farm.store.lock:
+                mo.extra.pop("entering", None)
+                if mo.extra.pop(STUCK, None) is not None:
+                    _show_faults(farm, farm.store.get(mo["parent"]))
         with farm.store.lock:
             if evacuatePoweredOffVms:
                 _move_powered_off(farm, mo)
@@ -97,9 +102,10 @@ def _refuse(farm: Farm, mo: ManagedObject) -> None:
 def _wait_until_empty(farm: Farm, mo: ManagedObject, task: Task, timeout: int) -> None:
     end = time.monotonic() + timeout if timeout > 0 else float("inf")
     task.update(progress=2)
+    looked_at = -1
     while True:
         with farm.store.lock:
-            left = powered_on(farm, mo)
+            left, revision = powered_on(farm, mo), farm.store.revision
         if not left:
             return
         for vm in filter(is_kept_by_vcenter, left):
@@ -107,19 +113,31 @@ def _wait_until_empty(farm: Farm, mo: ManagedObject, task: Task, timeout: int) -
         task.check()
         if time.monotonic() > end or farm.closed:
             raise vim.fault.Timedout(msg="Operation timed out.")
-        with farm.store.lock:
-            movable = [vm for vm in left if _can_move(farm, mo, vm) and _drs_automated(farm, mo, vm)]
-            first = next((vm for vm in movable if _best(farm, mo, vm) is not None), None)
+        # what DRS has found no place for is looked at again when something has changed
+        first = _next(farm, mo) if revision != looked_at else None
         if first is None or not _evacuate(farm, mo, first, task):
+            with farm.store.lock:
+                looked_at = farm.store.revision if first is None else -1
             time.sleep(POLL)
 
 
-def _can_move(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> bool:
-    if vm["runtime"].connectionState != "connected" or vm["runtime"].question is not None:
-        return False
-    if migration.pinned_by(vm) is not None or "MigrateVM_Task" in vm["disabledMethod"]:
-        return False
-    return not profiles(vm) or vgpu_migration.drs_may(farm, farm.store.get(mo["parent"]))
+def _next(farm: Farm, mo: ManagedObject) -> ManagedObject | None:
+    """Return the VM that DRS moves next; show in the cluster what keeps those that it cannot move."""
+    with farm.store.lock:
+        if not any(_drs_automated(farm, mo, vm) for vm in powered_on(farm, mo)):
+            return None
+        found = evacuation.search(farm, [mo])
+        cluster = farm.store.get(mo["parent"])
+        mo.extra[STUCK] = evacuation.drs_faults(found) if found.stuck else None
+        _show_faults(farm, cluster)
+        return next((vm for vm, _ in found.targets if _drs_automated(farm, mo, vm)), None)
+
+
+def _show_faults(farm: Farm, cluster: ManagedObject) -> None:
+    faults = [farm.store.get(ref).extra.get(STUCK) for ref in cluster["host"]]
+    shown = [each for each in faults if each is not None]
+    if [str(each) for each in cluster["drsFault"] or ()] != [str(each) for each in shown]:
+        farm.store.set(cluster, drsFault=shown)
 
 
 def _stand_aside(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> None:
@@ -127,7 +145,7 @@ def _stand_aside(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> None:
     with farm.store.lock, _by_itself():
         if vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
             return
-        target = _best(farm, mo, vm) if vm.extra["agent"] == VCLS else None
+        target = _best(farm, vm) if vm.extra["agent"] == VCLS else None
         if target is not None:
             move(farm, vm, target)
             farm.record(vm, "vCenter moved its agent", source=str(mo["name"]), target=str(target["name"]))
@@ -161,8 +179,11 @@ def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> b
         task.check()  # a migration that has not switched over yet is given up with its task
         time.sleep(max(0.0, min(POLL, arrives - time.monotonic())))
     with farm.store.lock:
-        target = _best(farm, mo, vm)
-        if target is None or vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
+        if vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
+            return False
+        targets = {each.moid: host for each, host in evacuation.search(farm, [mo]).targets}
+        target = targets.get(vm.moid)
+        if target is None:
             return False
         migration.carry(farm, vm, target)
         farm.record(vm, "DrsMigration", source=str(mo["name"]), target=str(target["name"]))
@@ -172,18 +193,14 @@ def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> b
 def _move_powered_off(farm: Farm, mo: ManagedObject) -> None:
     for ref in list(mo["vm"]):
         vm = farm.store.get(ref)
-        target = _best(farm, mo, vm)
+        target = _best(farm, vm)
         if target is not None:
             move(farm, vm, target)
             farm.record(vm, "DrsMigration", source=str(mo["name"]), target=str(target["name"]))
 
 
-def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | None:
-    cluster = farm.store.get(mo["parent"])
-    others = [farm.store.get(ref) for ref in cluster["host"] if ref != mo.ref]
-    fitting = [h for h in others if next(migration.faults(migration.arrival(farm, vm, h, by_drs=True)), None) is None]
-    rules = {h.moid: sum(1 for _ in cluster_rules.broken_by(farm, vm, h)) for h in fitting}
-    return min(fitting, key=lambda h: (rules[h.moid], len(powered_on(farm, h)), h["name"]), default=None)
+def _best(farm: Farm, vm: ManagedObject) -> ManagedObject | None:
+    return next(iter(evacuation.choices(farm, vm)[0]), None)
 
 
 def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = None) -> bool:
