@@ -29,7 +29,7 @@ def farm_of(vms, *, host="", cluster="", more="", load=LOAD):
 
 def vm(name="v", **fields):
     values = {"host": "h", "cpus": 32, "memory_gb": 64, **fields}
-    return "{name: %s, %s}" % (name, ", ".join(f"{key}: {value}" for key, value in values.items()))
+    return f"{{name: {name}, {', '.join(f'{key}: {value}' for key, value in values.items())}}}"
 
 
 def mo(farm, name):
@@ -321,3 +321,24 @@ def test_31_a_gpu_of_one_size_takes_no_other():
     window = '{pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "128"}'
     farm = farm_of([held, vm(vgpu="[grid_a100x-40c]", extra_config=window, **fields)], host=GPU)
     assert named(farm) == ["InsufficientGraphicsResourcesFault"]
+
+
+def test_32_drs_does_not_stun_for_longer_than_it_tolerates():
+    gpus = ", ".join(
+        f'{{pci: "0000:{bus}:00.0", board: a100-80gb, graphics_type: sharedDirect}}' for bus in ("3b", "5e")
+    )
+    machine = f", version: 8.0.3, nvidia_driver: 550.90.05, gpus: [{gpus}]"
+    window = '{pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "512"}'
+    fields = {"memory_gb": 64, "hardware": 21, "extra_config": window, "vgpu": "[grid_a100dx-80c, grid_a100dx-80c]"}
+
+    def evacuated(option):
+        running = vm(**fields, **LOCKED).replace("cpus", "power: on, cpus")
+        options = f", drs_options: {{{option}}}" if option else ""
+        more = f"  - {{name: g, cluster: c, {HOST}{machine}}}\n"
+        farm = farm_of([running], host=machine, cluster=options, more=more, load="")
+        return refused(farm, "v", "g", Occasion.EVACUATE, by_drs=True), named(farm, "v", "g", Occasion.VMOTION)
+
+    (fault,), by_hand = evacuated("")
+    assert "stun the virtual machine for 194 s, DRS tolerates 100 s" in fault.faultMessage[-1].message
+    assert by_hand == []
+    assert evacuated('VmDevicesStunTimeTolerated: "200"') == ([], [])

@@ -15,8 +15,9 @@ clusters:
     drs_options: {MaxVCPUsPerCore: "1"}
     rules: [{name: away, kind: host-anti-affinity, vms: [ruled], hosts: [esx2.lab.local], mandatory: true}]
   - {name: plain, drs: "off"}
-datastores: [{name: isos, hosts: [esx1.lab.local]}, {name: local1, type: VMFS, hosts: [esx1.lab.local], capacity_gb: 500, free_gb: 10},
-             {name: vsan-gpu}]
+datastores:
+  - {name: local1, type: VMFS, hosts: [esx1.lab.local], capacity_gb: 500, free_gb: 10}
+  - {name: vsan-gpu}
 hosts:
   - {name: "esx[1:3].lab.local", cluster: a, cpu_cores: 16, memory_gb: 256, system_memory_mb: 6144}
   - {name: "off[1:2].lab.local", cluster: plain}

@@ -57,3 +57,29 @@ def test_a_host_whose_driver_does_not_tell_the_instance(host):
     host.shows_instances = False
     vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
     assert [v.gi for v in parse_running(0, query(host))] == [None]
+
+
+def test_a_guest_that_is_not_up_has_no_licence_state(host):
+    host.guest_of = {"train-01": Guest("")}.get
+    vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
+    assert "License Status                    : N/A (Expiry: N/A)" in query(host)
+    assert "Placement ID" not in query(host), "R535"
+
+
+def test_places_of_a_gpu_with_mixed_sizes_from_r550_on():
+    gpu = Gpu.of(0, "0000:3b:00.0", "l40-48gb")
+    gpu.configured, gpu.vgpu_mode = "sharedDirect", "mixedSize"
+    vibs = [*parts.default_vibs("8.0.3", "24022510"), parts.driver_vib("550.90.05")]
+    host = Host("esx01.lab.local", Ledger(), gpus=[gpu], vibs=vibs, version="8.0.3")
+    for number, size in enumerate((24, 12, 8)):
+        vgpu.power_on(host, f"vm-{number}", [f"nvidia_l40-{size}c"])
+    rows = re.findall(r"Placement ID +: (\S+)", query(host))
+    assert len(rows) == 3
+    begins = [v.part[0] for v in gpu.vgpus]
+    assert [int(row) for row in rows] == [int(begin * gpu.board.mixed(1)) for begin in begins]
+    assert rows[0] == "0"
+    assert len({*rows}) == 3, "no two vGPUs begin at one place"
+    gpu.vgpus.clear()
+    gpu.vgpu_mode = "sameSize"
+    vgpu.power_on(host, "vm-9", ["nvidia_l40-12c"])
+    assert re.findall(r"Placement ID +: (\S+)", query(host)) == ["N/A"]

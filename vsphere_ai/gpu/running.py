@@ -146,6 +146,8 @@ def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
     driver, licence = values["Guest Driver Version"], values["License Status"]
     if driver is not None and not _VERSION.fullmatch(driver):
         raise ValueError(f"Guest Driver Version {driver!r} is not a version")
+    if licence is not None and licence.startswith("N/A "):
+        licence = None  # `N/A (Expiry: N/A)`: the guest is not up
     if licence is not None and not _STATUS.fullmatch(licence):
         raise ValueError(f"License Status {licence!r} is not known")
     return RunningVgpu(

@@ -144,7 +144,7 @@ def _cloned(farm: Farm, request: Request) -> Any:
         more["tpm"] = spec.tpmProvisionPolicy or "copy"
     farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **more)
     if spec.powerOn and not spec.template:
-        power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
+        farm.tasks.start(mo, "powerOn", lambda _task: power_on_now(farm, mo, farm.host_of(mo), "PowerOnVM_Task"))
     return mo.ref
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim
@@ -47,6 +48,12 @@ def _profile_info(host: Host, name: str, kind: VgpuType) -> Any:
         profileClass="compute" if compute else "quadro",
         stunTimeEstimates=estimates if compute or name.endswith("q") else [],
     )
+
+
+def stun_seconds(host: Host, names: Sequence[str]) -> int:
+    """Return for how long a vMotion of these vGPUs together stuns their VM, at the bandwidth of VMware's table."""
+    known = known_types(host)
+    return sum(max(1, round(1 + 1.2 * known[name].framebuffer_gb)) for name in names if name in known)
 
 
 def complete(host: Host, backing: Any) -> None:

@@ -12,6 +12,8 @@ from vsphere_ai.lab.hardware.vgpu import board_types
 
 FIRST_TYPE = 1000
 """The lab numbers vGPU types from here on; NVIDIA's numbers are below."""
+PLACEMENT_DRIVER = 550
+"""The first branch that lists placement ids."""
 LEASE = timedelta(days=1)
 """How long a licence lasts from the last renewal on (NVIDIA License System, default lease)."""
 
@@ -36,6 +38,7 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
                 "Guest Driver Version": guest.driver or "N/A",
                 "License Status": _licence(guest),
                 "GPU Instance ID": instance,
+                **_placement(gpu, vgpu),
                 "Accounting Mode": "Disabled",
                 "ECC Mode": "Enabled",
                 "Accounting Buffer Size": 4000,
@@ -48,8 +51,20 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _placement(gpu: Gpu, vgpu: Vgpu) -> dict[str, object]:
+    """Return where a vGPU sits, from R550 on: in mixed-size mode its first place, counted in those of 1 GB.
+
+    That `N/A` stands elsewhere is seen of captures; by what the driver counts is unverified.
+    """
+    if gpu.driver_major < PLACEMENT_DRIVER:
+        return {}
+    return {"Placement ID": "N/A" if vgpu.part is None else int(vgpu.part[0] * gpu.board.mixed(1))}
+
+
 def _licence(guest: Guest) -> str:
-    if guest.licence == "unknown" or not guest.driver:
+    if not guest.driver:
+        return "N/A (Expiry: N/A)"
+    if guest.licence == "unknown":
         return "N/A"
     if guest.licence == "unlicensed":
         return "Unlicensed (Unrestricted)"
