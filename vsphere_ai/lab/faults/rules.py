@@ -24,7 +24,7 @@ _EVERYWHERE: tuple[EventKind, ...] = ("soap", "ssh", "connect", "versions", "res
 _READ = re.compile(
     r"(Query|Recommend|Retrieve|Get|Fetch|fetch|Find|Check|Wait|Continue|Cancel|Refresh|Is|Has|Log|Session|Terminate|Current|install)"
     r"|(Create|Destroy|Modify|Reset)(\w*View|\w*Filter|PropertyCollector|Collector|CollectorFor\w+)$"
-    r"|HostImageConfigGet|Read(Next|Previous)|Rewind|Rescan|SetCollectorPageSize|Does|DVSManagerLookup"
+    r"|ClusterEnterMaintenanceMode|PlaceVm$|LookupVm|HostImageConfigGet|Read(Next|Previous)|Rewind|Rescan|SetCollectorPageSize|Does|DVSManagerLookup"
 )
 _MUTATING_COMMAND = re.compile(
     r"nvidia-smi\b.*\s(-mig|--multi-instance-gpu|-[cd][gc]i|--(create|destroy)-\S+)(\s|=|$)"

@@ -1,7 +1,7 @@
 """Evacuation of hosts by DRS: which VMs have to go, which hosts take all of them together, and what is in the way.
 
 The search puts each VM where it breaks the fewest rules between VMs and the fewest VMs run, and goes back where a later
-VM finds no place; it gives up after so many steps. What it tries it takes back: nobody sees it.
+VM finds no place; it gives up after so many steps. What it tries it takes back, unseen.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _one_by_one(farm: Farm, vms: list[ManagedObject], found: Outcome) -> list[tu
 
 
 def _moved(farm: Farm, vm: ManagedObject, host: ManagedObject) -> Callable[[], None] | None:
-    """Bring a VM to a host without a word to anybody; return how to take it back, None where its vGPUs do not fit."""
+    """Bring a VM to a host, unseen; return how to take it back, None where its vGPUs do not fit."""
     source, runtime = farm.host_of(vm), vm["runtime"]
     give_back = vgpus.lend(farm.host(host), str(vm["name"]), profiles(vm), device_groups.together(vm))
     if give_back is None:

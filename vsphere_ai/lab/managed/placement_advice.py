@@ -79,8 +79,8 @@ def lookup_overhead(call: Call, vm: Any, host: Any) -> Any:
 @reads(vim.HostSystem, "QueryMemoryOverheadEx")
 def query_overhead(_call: Call, vmConfigInfo: Any) -> Any:
     """Return the bytes that a VM of this configuration would need beside its own memory."""
-    nobody = ManagedObject(vim.VirtualMachine("vm-0"))
-    return LONG(supply.overhead_mb(nobody, vmConfigInfo) << 20)
+    made_up = ManagedObject(vim.VirtualMachine("vm-0"))
+    return LONG(supply.overhead_mb(made_up, vmConfigInfo) << 20)
 
 
 @reads(CLUSTER, "GetResourceUsage")
