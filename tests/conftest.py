@@ -41,6 +41,10 @@ def pytest_configure(config):
         compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
 
 
+def pytest_ignore_collect(collection_path, config):
+    return passed.is_done(config, collection_path) or None
+
+
 def pytest_collection_modifyitems(config, items):
     passed.leave_out(config, items)
     if config.getoption("--fast"):

@@ -100,6 +100,8 @@ def test_breaks_later(broken): pass
 def test_what_passed_in_one_place_is_left_out_in_another(tmp_path, options):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q\n")
     (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "test_whole.py").write_text("def test_one(): pass\n")
+    (tmp_path / "test_absent.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")
 
     def run(*more):
         done = subprocess.run(
@@ -111,10 +113,14 @@ def test_what_passed_in_one_place_is_left_out_in_another(tmp_path, options):
         return done.stdout
 
     run(f"--note-passed={tmp_path / 'passed'}")
-    assert (tmp_path / "passed").read_text() == "test_it.py::test_good\n"
+    names = (tmp_path / "passed").read_text().split()
+    assert sorted(names) == ["test_it.py::test_good", "test_whole.py", "test_whole.py::test_one"]
+    # what is left out is not even read; what was skipped as a whole is
+    (tmp_path / "test_whole.py").write_text("def test_one(): raise ValueError\n")
+    (tmp_path / "test_absent.py").write_text("def test_now(): pass\n")
     text = run(f"--but-passed={tmp_path / 'passed'}", f"--note-passed={tmp_path / 'passed here'}")
-    assert "1 failed, 1 passed, 1 skipped" in text, text
-    assert (tmp_path / "passed here").read_text() == ""
+    assert "1 failed, 2 passed, 1 skipped" in text, text
+    assert (tmp_path / "passed here").read_text().split() == ["test_absent.py::test_now", "test_absent.py"]
 
 
 STAND_IN = """#!/bin/sh
