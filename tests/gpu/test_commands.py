@@ -1,6 +1,7 @@
 import pytest
 
 from vsphere_ai.gpu import commands
+from vsphere_ai.model.pci_address import normal_pci
 
 
 def test_argv_of_every_command():
@@ -27,19 +28,17 @@ def test_the_query_asks_for_the_fields_the_parser_reads():
     assert commands.QUERY_GPUS[1] == "--query-gpu=" + ",".join(commands.FIELDS)
 
 
-@pytest.mark.parametrize("spelling", ["00000000:3B:00.0", "0000:3b:00.0", " 0000:3B:00.0 "])
+@pytest.mark.parametrize("spelling", ["00000000:3B:00.0", "0000:3b:00.0", " 0000:3B:00.0 ", "3b:00.0", "3B:00.0"])
 def test_one_spelling_of_a_pci_address(spelling):
-    assert commands.normal_pci(spelling) == "0000:3b:00.0"
+    assert normal_pci(spelling) == "0000:3b:00.0"
 
 
 def test_a_domain_beyond_zero_is_kept():
-    assert commands.normal_pci("00000001:00:00.0") == "0001:00:00.0"
+    assert normal_pci("00000001:00:00.0") == "0001:00:00.0"
     assert commands.destroy_instance("0001:00:00.0", 0)[3] == "00000001:00:00.0"
 
 
-@pytest.mark.parametrize(
-    "bad", ["", "0", "3b:00.0", "0000:3b:00.8", "0000:3b:00.0; reboot", "12340000:3b:00.0", "GPU-1"]
-)
+@pytest.mark.parametrize("bad", ["", "0", "3b:00", "0000:3b:00.8", "0000:3b:00.0; reboot", "12340000:3b:00.0", "GPU-1"])
 def test_anything_that_is_no_pci_address_is_refused(bad):
     with pytest.raises(ValueError, match="not a PCI address"):
         commands.set_mig_mode(bad, True)

@@ -70,9 +70,9 @@ def test_a_configured_change_is_taken_back():
     assert judged.step.args["config"][0]["passthruEnabled"] is False
 
 
-def test_addresses_are_lower_case():
-    with pytest.raises(ValidationError):
-        Passthrough(devices={"0000:3B:00.0": True})
+def test_two_spellings_of_one_device_are_refused():
+    with pytest.raises(ValidationError, match="the same device"):
+        Passthrough(devices={"0000:3B:00.0": True, "3b:00.0": False})
 
 
 # -- what stands against it

@@ -66,7 +66,7 @@ def test_ids_may_look_like_numbers():
         {"host_device": GPU_0, "label": "x"},
         {"vendor": "10de", "device": 2.0e3},
         {"vendor": "10de", "device": True},
-        {"host_device": "3b:00.0"},
+        {"host_device": "3b:00"},
     ],
 )
 def test_a_device_is_fixed_or_dynamic(wrong):

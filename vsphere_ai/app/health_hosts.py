@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from vsphere_ai.app.health_place import ATS, place_of
 from vsphere_ai.app.nodes_facts import GRAPHICS, NodeState
-from vsphere_ai.gpu.commands import normal_pci
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.live import RUNNING
 from vsphere_ai.gpu.running import RunningVgpu, parse_running
@@ -17,6 +16,7 @@ from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_i
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.pci_address import normal_pci
 from vsphere_ai.model.steps import Probe
 
 GPUS = Probe("health.gpus", SMI.argv)

@@ -11,13 +11,13 @@ from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.commands import normal_pci, pci_hint
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted_choice import subsystem_of
 from vsphere_ai.gpu.placement import Impossible, LayoutCase, transition
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
+from vsphere_ai.model.pci_address import normal_pci
 
 
 @dataclass(frozen=True)
@@ -103,5 +103,4 @@ def _pci(text: str) -> str:
     try:
         return normal_pci(text)
     except ValueError as error:
-        hint = pci_hint(text) or "with --host, --gpu is such as 0000:3b:00.0"
-        raise UsageError(f"{text!r} is not a PCI address", hint) from error
+        raise UsageError(f"{text!r} is not a PCI address", "with --host, --gpu is such as 0000:3b:00.0") from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from vsphere_ai.model.pci_address import normal_pci
 
 FIELDS = (
     "index",
@@ -21,25 +22,6 @@ LIST_COMPUTE_INSTANCES = ("nvidia-smi", "mig", "-lci")
 LIST_PROFILES = ("nvidia-smi", "mig", "-lgip")
 LIST_PLACEMENTS = ("nvidia-smi", "mig", "-lgipp")
 QUERY_VGPUS = ("nvidia-smi", "vgpu", "-q")
-
-_BUS = re.compile(r"(?P<domain>[0-9a-f]{4}|0000[0-9a-f]{4}):(?P<bus>[0-9a-f]{2}):(?P<rest>[0-9a-f]{2}\.[0-7])")
-"""Domains above ffff do not exist on ESXi hosts; vSphere writes four digits, nvidia-smi eight."""
-
-
-def normal_pci(bus_id: str) -> str:
-    """Return a PCI address as vSphere writes it: ``00000000:3B:00.0`` becomes ``0000:3b:00.0``."""
-    match = _BUS.fullmatch(bus_id.strip().lower())
-    if match is None:
-        raise ValueError(f"not a PCI address: {bus_id!r}")
-    return f"{match['domain'][-4:]}:{match['bus']}:{match['rest']}"
-
-
-def pci_hint(text: str) -> str:
-    """Return what an address without its domain, as lspci prints it, was meant to be; empty if that is not known."""
-    try:
-        return f"did you mean {normal_pci(f'0000:{text.strip()}')}?"
-    except ValueError:
-        return ""
 
 
 def set_mig_mode(pci: str, enabled: bool) -> tuple[str, ...]:

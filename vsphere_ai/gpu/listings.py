@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from vsphere_ai.errors import HostUnhealthy
 from vsphere_ai.gpu.catalog import Engines
-from vsphere_ai.gpu.commands import FIELDS, normal_pci
+from vsphere_ai.gpu.commands import FIELDS
+from vsphere_ai.model.pci_address import normal_pci
 from vsphere_ai.security.redaction import untrusted
 
 # nvidia-smi ends with the NVML return code; 23 is missing in its manual page.

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vsphere_ai.gpu.commands import normal_pci
 from vsphere_ai.gpu.listings import UnreadableOutput, unreadable
+from vsphere_ai.model.pci_address import normal_pci
 
 NOT_AVAILABLE = ("N/A", "[N/A]", "Not Available", "")
 NO_VGPU_DRIVER = re.compile(r"No supported devices in vGPU mode\.?|No devices were found\.?")

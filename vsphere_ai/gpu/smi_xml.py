@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from vsphere_ai.gpu.commands import normal_pci
 from vsphere_ai.gpu.listings import MODES, unreadable
 from vsphere_ai.model.bounded import xml_root
+from vsphere_ai.model.pci_address import normal_pci
 
 MAX_BYTES = 8 * 1024 * 1024
 QUERY_XML = ("nvidia-smi", "-q", "-x")

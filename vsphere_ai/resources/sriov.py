@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.pci_address import PciAddress, distinct
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -17,7 +18,6 @@ from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources._helpers.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
-Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 MANAGER = "configManager.pciPassthruSystem"
 Count = Annotated[int, Field(ge=0, le=1024)]
 
@@ -39,7 +39,7 @@ class Sriov(Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    functions: Mapping[Address, Count] | None = setting(
+    functions: Annotated[Mapping[PciAddress, Count], BeforeValidator(distinct)] | None = setting(
         "PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
     )
 

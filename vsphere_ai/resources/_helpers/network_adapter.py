@@ -6,11 +6,12 @@ Source: vSphere Web Services API reference, VirtualEthernetCard and the types de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from vsphere_ai.fabric import nioc
+from vsphere_ai.model.pci_address import SPELLINGS, normal_pci
 from vsphere_ai.model.state import Settings, observed, setting
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet
@@ -18,6 +19,10 @@ from vsphere_ai.resources._helpers import ethernet
 AUTOMATIC_MACS = ("generated", "assigned")
 BANDWIDTH = {"shares": "normal", "reservation": 0, "limit": "unlimited"}
 """What an adapter has of Network I/O Control where nothing is said; an adapter as read says only what differs."""
+
+
+def _function(text: str) -> str:
+    return text if text == "auto" else normal_pci(text)
 
 
 class NetworkAdapter(Settings):
@@ -38,10 +43,10 @@ class NetworkAdapter(Settings):
     protocol: Literal["rocev1", "rocev2"] | None = setting(
         "RoCE version of a `pvrdma` adapter, for hardware versions 14 to 19."
     )
-    physical_function: str | None = setting(
+    physical_function: Annotated[str, AfterValidator(_function)] | None = setting(
         "NIC an `sriov` adapter takes its virtual function of, by PCI address; `auto`: any of the port "
         "group's uplinks.",
-        pattern=r"^(auto|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$",
+        pattern=rf"^(auto|{SPELLINGS})$",
     )
     shares: nioc.Shares | None = setting(
         "Shares of its traffic under Network I/O Control: `low`, `normal`, `high` or 1 to 100; `normal` "

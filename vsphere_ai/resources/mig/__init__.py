@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, PrivateAttr, model_validator
+from pydantic import PrivateAttr, model_validator
 
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import found_gpus
@@ -20,7 +20,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.host_settings import DividesGpus, Loss
 from vsphere_ai.resources.mig.checks import gpu_problems, id_problems, read_problems
-from vsphere_ai.resources.mig.gpu import GpuMig, Layout, as_gpu, boards_of, gpus_read, gpus_rebooted, of_entry
+from vsphere_ai.resources.mig.gpu import ByAddress, GpuMig, Layout, boards_of, gpus_read, gpus_rebooted, of_entry
 from vsphere_ai.resources.mig.losses import kept_modes, lost_parts
 from vsphere_ai.resources.mig.settle import settled_gpus
 from vsphere_ai.resources.mig.steps import gpu_steps
@@ -47,9 +47,7 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
     layout: Layout | None = setting(
         "GPU instances of every GPU: profile names or ids with an optional start (`3g.20gb:4`)."
     )
-    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(as_gpu)]] | None = setting(
-        "PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
-    )
+    gpus: ByAddress | None = setting("PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest.")
     parted: Parted | None = setting("A configuration in a file of NVIDIA's mig-parted beside the playbook, instead.")
     _ids: Mapping[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """PCI address -> profile ids of the layout as written; settling turns them into names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from vsphere_ai.gpu import commands, live
+from vsphere_ai.gpu import live
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.placement import Impossible
@@ -67,8 +67,7 @@ def gpu_problems(
     for pci, wanted in gpus.items():
         board = boards.get(pci)
         if pci not in boards:
-            hint = f"{meant} " if (meant := commands.pci_hint(pci)) else ""
-            there = f"{hint}it has {', '.join(boards) or 'none'}"
+            there = f"it has {', '.join(boards) or 'none'}"
             yield problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
         elif board is None or not board.mig_capable:
             message = f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG"

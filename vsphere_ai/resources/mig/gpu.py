@@ -16,6 +16,7 @@ from vsphere_ai.gpu.parted import Entry
 from vsphere_ai.gpu.placement import Impossible, transition
 from vsphere_ai.gpu.search import Transition
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.pci_address import PciAddress, distinct
 from vsphere_ai.model.state import Settings, Target
 from vsphere_ai.model.view import View
 
@@ -55,6 +56,10 @@ class GpuMig(Settings):
 def as_gpu(value: object) -> object:
     """Return a bare layout as the settings of a GPU."""
     return value if isinstance(value, Mapping | GpuMig) else {"layout": value}
+
+
+ByAddress = Annotated[Mapping[PciAddress, Annotated[GpuMig, BeforeValidator(as_gpu)]], BeforeValidator(distinct)]
+"""PCI address, in any of its spellings -> the settings of the GPU."""
 
 
 def boards_of(facts: Facts) -> dict[str, Board | None]:

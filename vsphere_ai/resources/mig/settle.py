@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vsphere_ai.gpu import commands
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.search import Transition
 from vsphere_ai.model.state import Target
@@ -22,7 +21,7 @@ def settled_gpus(
     `named` are the GPUs that a playbook names, `every` is what it states of all that have MIG.
     """
     boards = boards_of(view.facts(target.ref))
-    own = {_normal_pci(pci): gpu for pci, gpu in named.items()}
+    own = dict(named)
     if every.mode or every.layout is not None:
         own = {**{pci: every for pci, board in boards.items() if board and board.mig_capable}, **own}
     written = {pci: gpu.beside(every) for pci, gpu in sorted(own.items())}
@@ -44,11 +43,3 @@ def _placed(view: View, slot: Slot, layout: tuple[str, ...] | None, have: GpuMig
         return layout
     made = sorted((*way.keep, *way.create), key=lambda i: i.start)
     return tuple(f"{i.profile_name}:{i.start}" for i in made)
-
-
-def _normal_pci(text: str) -> str:
-    """Return a PCI address as hosts spell it; as it was written when it is none."""
-    try:
-        return commands.normal_pci(text)
-    except ValueError:
-        return text

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.pci_address import PciAddress, distinct
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
@@ -19,7 +20,6 @@ from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, NICS, REBIND, SWITCHES, taken_problems, use_problems
 
-Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 MANAGER = "configManager.pciPassthruSystem"
 WAITS = {True: "on after a restart", False: "off after a restart"}
 
@@ -44,7 +44,7 @@ class Passthrough(Resource):
         duties=(Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),),
     )
 
-    devices: Mapping[Address, bool] | None = setting(
+    devices: Annotated[Mapping[PciAddress, bool], BeforeValidator(distinct)] | None = setting(
         "PCI address -> whether VMs get the device: `{0000:3b:00.0: true}`."
     )
 

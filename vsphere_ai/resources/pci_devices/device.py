@@ -11,6 +11,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.pci_address import PciAddress
 from vsphere_ai.model.state import Settings, Target, setting
 from vsphere_ai.model.view import View
 
@@ -27,13 +28,12 @@ def _hex(value: object) -> object:
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
-Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 
 
 class Device(Settings):
     """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
 
-    host_device: Address | None = setting("PCI address on the VM's host; the VM can run on no other host.")
+    host_device: PciAddress | None = setting("PCI address on the VM's host; the VM can run on no other host.")
     vendor: Id | None = setting("Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
     device: Id | None = setting("Device id: any free device of that model on the host.")
     label: str | None = setting("Hardware label the dynamic device has to have.")
