@@ -70,6 +70,8 @@ class WantedSet:
     placement: WantedPlacement = field(default_factory=WantedPlacement)
     reserves_memory: bool = False
     """A NIC needs all memory of its VM reserved."""
+    cores_per_socket: int | None = None
+    """What the same play says of it; it goes into the clone."""
 
 
 OUTLINES: Mapping[str, tuple[str, ...]] = {

@@ -64,6 +64,14 @@ class VmDevices(Placed):
         return {}
 
 
+class HasSockets:
+    """A kind whose states may say how many cores each virtual socket of a VM has."""
+
+    def cores_stated(self) -> int | None:
+        """Return the cores of each socket; None where the state says nothing of it."""
+        raise NotImplementedError
+
+
 class HasOwnValues(State):
     """A kind with values that belong to one target, such as addresses, and that a play can state by its name."""
 

@@ -30,6 +30,7 @@ from vsphere_ai.sets.places import place_of
 LEDGER = "AddressLedger:vcenter"
 """Reference under which an estate has the addresses of its sets."""
 ADDRESSES = "addresses"
+CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,20 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
             if not member.exists and member.place.source:
                 sources.add(member.place.source)
             if new or (not member.exists and member.ref not in objects):
-                objects[member.ref] = each.play.kind.new_vm(member, estate)
+                made = each.play.kind.new_vm(member, estate)
+                objects[member.ref] = _with_sockets(made, each.play.wanted.cores_per_socket)
         name = each.play.wanted.name
         known = {m.ref: m for m in each.members}
         objects[f"{SET}:{name}"] = Facts(
             f"{SET}:{name}", {"name": name, MEMBERS: known, LEAVING: tuple(m.ref for m in each.members if m.leaving)}
         )
     return LaidOut(Estate(estate.about, objects), tuple(found), real, frozenset(sources))
+
+
+def _with_sockets(facts: Facts, cores: int | None) -> Facts:
+    """Return a new VM with sockets of so many cores, where its CPUs can be in such: its clone brings them."""
+    divides = cores is not None and not int(facts.get(CPUS) or 1) % cores
+    return facts.having({CORES: cores}) if divides else facts
 
 
 def _placed(found: Found, estate: Estate) -> Found:

@@ -12,6 +12,7 @@ from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.name_ranges import shell_word
 from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
+from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.sets.adoption import faults_of
 from vsphere_ai.sets.places import place_of
 
@@ -48,7 +49,9 @@ def plays_of(playbook: Playbook | None, vcenter: str) -> tuple[SetPlay, ...]:
         kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
         if kind is not None and play.vcenter in (vcenter, ""):
             path = playbook.path if playbook else ""
-            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern), path))
+            cores = (s.state.cores_stated() for s in play.states if isinstance(s.state, HasSockets))
+            wanted = replace(kind.wanted_set(), cores_per_socket=next(cores, None))
+            found.append(SetPlay(play, kind, wanted, patterns.members(play.pattern), path))
     return tuple(_joined(found))
 
 

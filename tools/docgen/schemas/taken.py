@@ -57,6 +57,7 @@ def _selectors(inner: Schema) -> Schema:
     return {"anyOf": [TEXT, inner["items"], {**inner, "items": {"anyOf": [TEXT, names, inner["items"]]}}]}
 
 
+_MODEL = "vsphere_ai.model"
 _LANGUAGE, _RESOURCES, _JOB = "vsphere_ai.language", "vsphere_ai.resources", "vsphere_ai.training.job"
 TAKEN: Mapping[str, Widened] = {
     f"{_LANGUAGE}.play._share": _always(HOSTS),
@@ -71,6 +72,7 @@ TAKEN: Mapping[str, Widened] = {
     f"{_LANGUAGE}.inventory_leaves._listed": _or(TEXT),
     f"{_LANGUAGE}.selectors.listed": _or(TEXT),
     f"{_LANGUAGE}.selectors.as_selectors": _selectors,
+    f"{_MODEL}.pci_address.distinct": _as_is,
     f"{_RESOURCES}.mig.gpu._readable": _always(LAYOUT),
     f"{_RESOURCES}.mig.gpu.as_gpu": _or(LAYOUT),
     f"{_RESOURCES}.pci_devices.device._hex": _always(

@@ -17,6 +17,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.resources.tuning import checks, settings
 from vsphere_ai.resources.tuning.settings import CORES, CPUS, MHZ, THREADS, full_mhz
 
@@ -29,7 +30,7 @@ USUAL = {"cpu_reservation": "none", "latency_sensitivity": "normal", "numa_affin
 """What VMs come with."""
 
 
-class Tuning(Resource):
+class Tuning(HasSockets, Resource):
     """Sets what makes a VM fast and predictable; what is left out stays as it is.
 
     High latency sensitivity brings along what it needs: all memory and the full speed of every CPU reserved. vSphere
@@ -64,6 +65,10 @@ class Tuning(Resource):
         "Advanced settings by name; an empty text removes one."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from high latency sensitivity.")
+
+    def cores_stated(self) -> int | None:
+        """Return the cores of each socket."""
+        return self.cores_per_socket
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

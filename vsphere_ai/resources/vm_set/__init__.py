@@ -46,6 +46,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 "config.hardware.device",
                 "config.hardware.memoryMB",
                 "config.hardware.numCPU",
+                "config.hardware.numCoresPerSocket",
             )
         },
         vm_settings={f"{PREFIX}*": "it is of the mark of a set", "guestinfo.*": "write nics and users of vm_set"},

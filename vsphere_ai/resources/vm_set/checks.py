@@ -12,6 +12,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources.mixins import HasSockets, stated
 from vsphere_ai.resources.vm_set.clone import guest_of
 from vsphere_ai.resources.vm_set.destruction import destroy_problems
 from vsphere_ai.resources.vm_set.disks import disk_problems, present_disk_problems
@@ -20,6 +21,7 @@ from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
 from vsphere_ai.resources.vm_set.mtu import mtu_problems
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
+CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 REBUILD = {
     "source": "the template or VM that it was cloned of",
     "guest": "what its guest was given",
@@ -37,6 +39,7 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     if member.faults:
         return
     yield from _source_problems(state, member, view)
+    yield from socket_problems(facts, state.cpus)
     yield from disk_problems(state, member, view)
     for finding in findings_of(state, member, view):
         if finding.verdict == "fail":
@@ -57,6 +60,14 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     elif state.by_vcenter:
         found = preparation_problems(state, guest, member, settings | cleared_settings(settings, {}), view)
         yield from (Fault(p.rule, p.message, p.help) for p in found)
+
+
+def socket_problems(facts: Facts, cpus: int | None) -> Iterator[Fault]:
+    """Yield that the CPUs a VM gets cannot be sockets of so many cores as it has, or as its clone brings."""
+    count, cores = int(cpus or facts.get(CPUS) or 1), int(facts.get(CORES) or 1)
+    if count % cores:
+        message = f"{count} CPUs cannot be sockets of {cores} cores, which it has from its source"
+        yield Fault("cores", message, "add tuning: {cores_per_socket: N} to the play; N has to divide the CPUs")
 
 
 def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
@@ -89,6 +100,8 @@ def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view:
             text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
             text = f"{text}, wanted is {_differing(wanted, has)}"
             yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
+    if state.cpus != now.cpus and not any(s.cores_stated() for s in stated(view, member.ref, HasSockets)):
+        yield from socket_problems(view.facts(member.ref), state.cpus)
     yield from present_disk_problems(state, now, member, view)
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"

@@ -25,6 +25,8 @@ from vsphere_ai.resources.vm_set.image import canary_of
 from vsphere_ai.resources.vm_set.linux_prep import slots_of, specification
 from vsphere_ai.resources.vm_set.settings import IN_THE_CLONE, VmSetFields
 
+CORES = "config.hardware.numCoresPerSocket"
+
 
 def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
     """Return what the guest of a member is to be."""
@@ -111,6 +113,8 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
         "deviceChange": tuple(_nic_changes(state, member, view)),
     }
     config |= {"numCPUs": state.cpus} if state.cpus else {}
+    cores = view.facts(member.ref).get(CORES)
+    config |= {"numCoresPerSocket": cores} if cores and source and cores != source.get(CORES) else {}
     config |= {"memoryMB": state.memory_gb * 1024} if state.memory_gb else {}
     config |= {"guestId": state.guest_id} if state.guest_id else {}
     spec: dict[str, object] = {

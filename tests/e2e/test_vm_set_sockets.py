@@ -1,0 +1,46 @@
+"""Cores per socket of new VMs: those of the play go into the clone, and what cannot be is refused before it."""
+
+from __future__ import annotations
+
+import pytest
+from support.vm_sets import FARM, play
+
+pytestmark = pytest.mark.lab
+EIGHT = FARM.replace("template: true, cpus: 8", "template: true, cpus: 8, cores_per_socket: 8")
+
+
+@pytest.fixture
+def eight(sets, make_lab, monkeypatch):
+    """A farm whose template has one socket of eight cores."""
+    sets.lab = make_lab(EIGHT)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    return sets
+
+
+def sockets(new_client, sets, name):
+    hardware = new_client(sets.lab).vm(name).config.hardware
+    return hardware.numCPU, hardware.numCoresPerSocket
+
+
+def test_the_cores_of_the_play_go_into_the_clone(eight, new_client):
+    eight.applied(play("train-[01:02]", nics=1, cpus=12, more="  tuning: {cores_per_socket: 6}\n"))
+    assert sockets(new_client, eight, "train-02") == (12, 6)
+    assert not eight.ledger("train-02", "ReconfigVM_Task"), "the clone brought them"
+
+
+@pytest.mark.parametrize("more", ["", "\n- vms: train-[01:02]\n  tuning: {cores_per_socket: 6}\n"])
+def test_cpus_that_the_sockets_of_the_source_do_not_take_are_refused(eight, more):
+    """Also where another play would change the sockets: the clone comes before."""
+    assert "vm_set.cores" in eight.refused(play("train-[01:02]", nics=1, cpus=12) + more)
+
+
+def test_cores_that_do_not_divide_the_cpus_are_refused(eight):
+    assert "tuning.cores" in eight.refused(play("train-01", nics=1, cpus=16, more="  tuning: {cores_per_socket: 6}\n"))
+
+
+def test_a_vm_that_is_there_keeps_its_sockets_unless_the_play_says_others(eight, new_client):
+    eight.applied(play("train-01", nics=1, cpus=16))
+    assert sockets(new_client, eight, "train-01") == (16, 8)
+    assert "vm_set.cores" in eight.refused(play("train-01", nics=1, cpus=12))
+    eight.applied(play("train-01", nics=1, cpus=12, more="  tuning: {cores_per_socket: 4}\n"))
+    assert sockets(new_client, eight, "train-01") == (12, 4)
