@@ -82,6 +82,15 @@ def test_what_is_back_already_is_not_touched(lab, cli, killed, vcenter, ledger):
     assert not left(lab)
 
 
+def test_apply_may_put_it_back_first(lab, cli, killed, vcenter):
+    """The run was one of this machine, and its process is gone: --resume does not have to ask anyone."""
+    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("apply", MISSION, "--yes", "--resume") == 0, cli.out + cli.err
+    assert "run.from-vcenter" in cli.rules
+    assert not left(lab)
+    assert out_records.read_records(vcenter) == ()
+
+
 def host_ref(vcenter, name):
     return next(ref for ref, f in vcenter.read({"HostSystem": ("name",)}).items() if f.name == name)
 

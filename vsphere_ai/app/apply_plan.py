@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
+from vsphere_ai.app.cleanup_from_vcenter import FromVCenterRequest, resume_from_vcenter
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.locking import held, require_lock
 from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
+from vsphere_ai.app.out_of_service import out_runs, unknown_here
 from vsphere_ai.app.plan_playbook import checked, make_plan
 from vsphere_ai.app.references import load, require_same_references
 from vsphere_ai.app.results import Proposal, RunResult
@@ -88,7 +90,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
         _require_whole(request)
         scope = saved.scope
         estate = replace(estate, limit=scope.get("limit", ""), vcenter=estate.vcenter or scope.get("vcenter", ""))
-    if (request.resume_first or request.confirm_resume) and any(seen.has_pending for seen in look()):
+    if request.resume_first or (request.confirm_resume and any(seen.has_pending for seen in look())):
         with open_session(estate, playbook, emit) as session:
             failed = _resume_first(session, request, emit)
         if failed is not None:
@@ -153,6 +155,20 @@ def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunRes
         result = resume(again, emit)
         if result.exit_code:
             return result
+    return _put_back_first(session, request, emit) if request.resume_first else None
+
+
+def _put_back_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:
+    """Put back what runs of this machine have out whose journals are lost; those of others may still work there.
+
+    Returns the first result that is not a success, None without one.
+    """
+    for run in unknown_here(out_runs(session.vcenter)):
+        if run.is_over:
+            asked = FromVCenterRequest(run.run, request.estate, True, request.confirm, request.lock)
+            result = resume_from_vcenter(asked, emit)
+            if result.exit_code:
+                return result
     return None
 
 

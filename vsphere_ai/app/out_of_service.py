@@ -69,6 +69,11 @@ class OutRun:
         return record is not None and here and process_id.runs(record.pid, record.born)
 
     @property
+    def is_over(self) -> bool:
+        """Whether it was a run of this machine, and its process is gone."""
+        return self.record is not None and self.record.machine == socket.gethostname() and not self.works
+
+    @property
     def who(self) -> str:
         """Who it is, in words."""
         if self.record is None or not self.record.machine:

@@ -190,13 +190,14 @@ def is_defined(vcenter: VCenter) -> bool:
 
 def folder_in(vcenter: VCenter, parent: str, name: str) -> str:
     """Return a folder of this name, which is made where it is not there."""
-    try:
-        return create_folder(vcenter, parent, name)
-    except (FileExistsError, OutcomeUnknown):
-        found = child_of(vcenter, parent, name)
-        if found is None:
-            raise StepFailed(f"the folder '{name}' can neither be created nor seen", _LEGAL) from None
-        return found
+    for _ in range(2):
+        try:
+            return create_folder(vcenter, parent, name)
+        except (FileExistsError, OutcomeUnknown):
+            found = child_of(vcenter, parent, name)
+            if found is not None:
+                return found
+    raise StepFailed(f"the folder '{name}' can neither be created nor seen", _LEGAL)
 
 
 def defined(vcenter: VCenter, ref: str) -> tuple[int, Facts]:
