@@ -250,6 +250,9 @@ def test_a_run_goes_on_without_the_scheduler(cli, make_lab, cluster):
     until(begun)
     cluster.scheduler.kill()
     assert command.ended() == 0, command.seen + worker.read()
+    assert "Traceback" not in command.seen
+    lost = [line for line in command.seen.splitlines() if cluster.address in line and "was lost" in line]
+    assert len(lost) == 1, command.seen
     assert effects(lab) == once("berlin")
     cluster.start_scheduler(int(cluster.address.rpartition(":")[2]))
     worker.until(r"(vCenters berlin(.|\n)*){2}")

@@ -149,6 +149,10 @@ MISSION = (
     "VirtualMachine.Interact.PowerOn",
     "VirtualMachine.Interact.PowerOff",
     "Network.Assign",
+    "Folder.Create",
+    "Folder.Delete",
+    "Global.ManageCustomFields",
+    "Global.SetCustomField",
 )
 EVERY_KIND = (
     "DVPortgroup.Create",

@@ -12,7 +12,7 @@ from vsphere_ai.app.cleanup_from_vcenter import FromVCenterRequest, resume_from_
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.locking import held, require_lock
 from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
-from vsphere_ai.app.out_of_service import out_runs, unknown_here
+from vsphere_ai.app.out_of_service import out_runs, sweep, unknown_here
 from vsphere_ai.app.plan_playbook import checked, make_plan
 from vsphere_ai.app.references import load, require_same_references
 from vsphere_ai.app.results import Proposal, RunResult
@@ -118,6 +118,7 @@ def _apply(
         if saved:
             _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)
         plan, estate = make_plan(session, playbook)
+        sweep(session.vcenter, estate.objects)
         emit(Status(""))
         digest = document.digest(plan)
         if saved:
@@ -163,7 +164,7 @@ def _put_back_first(session: Session, request: ApplyRequest, emit: Emit) -> RunR
 
     Returns the first result that is not a success, None without one.
     """
-    for run in unknown_here(out_runs(session.vcenter)):
+    for run in unknown_here(session.vcenter, out_runs(session.vcenter)):
         if run.is_over:
             asked = FromVCenterRequest(run.run, request.estate, True, request.confirm, request.lock)
             result = resume_from_vcenter(asked, emit)

@@ -31,6 +31,7 @@ from vsphere_ai.runs import journal
 if TYPE_CHECKING:
     from vsphere_ai.app.results import RunResult
     from vsphere_ai.app.session import Session
+    from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Mode
@@ -64,7 +65,7 @@ def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> Run
         open_session(request.estate, None, emit) as session,
         held(session, f"resume --from-vcenter {request.run}", request.lock, emit),
     ):
-        chosen = _chosen(out_runs(session.vcenter), request.run)
+        chosen = _chosen(session.vcenter, request.run)
         record = _recorded(session, chosen)
     emit(Remark("run.from-vcenter", f"{chosen.who}: what it has out of service is put back by run {record.id}"))
     again = ResumeRequest(
@@ -84,10 +85,11 @@ def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> Run
         _forget_unbegun(record.id)
 
 
-def _chosen(runs: tuple[OutRun, ...], name: str) -> OutRun:
+def _chosen(vcenter: VCenter, name: str) -> OutRun:
     """Return the run that is meant; `UsageError` where that is none, or one that this machine has a journal of."""
+    runs = out_runs(vcenter)
     named = [each for each in runs if each.run.startswith(name)]
-    foreign = unknown_here(named)
+    foreign = unknown_here(vcenter, named)
     if len(foreign) == 1:
         require_readable(foreign[0])
         if foreign[0].works:

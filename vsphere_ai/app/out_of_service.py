@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,7 +23,7 @@ from vsphere_ai.model.vm_sets import is_planned_ref, planned_ref
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.resume import still_so
-from vsphere_ai.runs import journal, process_id
+from vsphere_ai.runs import journal, process_id, ssh_markers
 from vsphere_ai.runs.shared_record import SharedRecord
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
 
 RULE = "run.out-of-service"
+SETTLED = 3600.0
+"""Seconds after which vCenter has ended the tasks of a run that is no more."""
 PATHS = {
     "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
     "VirtualMachine": ("name", "runtime.powerState", "runtime.host", "config.instanceUuid"),
@@ -72,6 +76,18 @@ class OutRun:
     def is_over(self) -> bool:
         """Whether it was a run of this machine, and its process is gone."""
         return self.record is not None and self.record.machine == socket.gethostname() and not self.works
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that it has asked vCenter for can still be under way."""
+        record = self.record
+        if record is None:
+            return False
+        try:
+            passed = datetime.now(UTC) - datetime.fromisoformat(record.written)
+        except (ValueError, TypeError):
+            return False
+        return all(item.kind == "ssh" for item in record.items) or passed.total_seconds() > SETTLED
 
     @property
     def who(self) -> str:
@@ -134,13 +150,35 @@ def out_runs(vcenter: VCenter, records: Sequence[StoredRecord] | None = None) ->
     )
 
 
-def unknown_here(runs: Sequence[OutRun]) -> tuple[OutRun, ...]:
-    """Return those of which this machine has no journal that can be read: only vCenter knows what they have out."""
+def unknown_here(vcenter: VCenter, runs: Sequence[OutRun]) -> tuple[OutRun, ...]:
+    """Return those of which this machine has no journal that can be read: only vCenter knows what they have out.
+
+    SSH that was started only to read, and of which this machine has a note, is left out: the next command stops it.
+    """
     known: set[str] = set()
     for record in journal.every():
         known |= {record.id, record.run.out_record}
         record.close()
-    return tuple(each for each in runs if each.run not in known)
+    noted = {
+        ("ssh", ref) for ref in (*ssh_markers.left(vcenter.about.instance), *ssh_markers.held(vcenter.about.instance))
+    }
+    return tuple(
+        replace(each, still=tuple(i for i in each.still if i.key not in noted))
+        for each in runs
+        if each.run not in known
+    )
+
+
+def sweep(vcenter: VCenter, objects: Mapping[str, Facts]) -> None:
+    """Remove records of runs of this machine that are over and have nothing out any more; called under the lock.
+
+    What vCenter may still be working on is no reason to keep one after `SETTLED`; SSH is started at once or not at all.
+    """
+    runs = runs_among(vcenter, objects)
+    for each in unknown_here(vcenter, runs) if runs else ():
+        if each.is_over and not each.still and not each.damage and each.is_settled:
+            with suppress(VsphereAiError):
+                out_records.remove_record(vcenter, each.ref, each.run)
 
 
 def facts_of(vcenter: VCenter, items: Collection[OutItem]) -> Mapping[str, Facts] | None:
@@ -167,7 +205,7 @@ def out_problems(vcenter: VCenter, plan: Plan, objects: Mapping[str, Facts], emi
     only asked where a record is among them. `Conflict` where a record cannot be read: what it has out is not known.
     """
     found_runs = runs_among(vcenter, objects)
-    runs = unknown_here(found_runs) if found_runs else ()
+    runs = unknown_here(vcenter, found_runs) if found_runs else ()
     targets = {i.target.ref: i.target for i in plan.items} | {p.step.target.ref: p.step.target for p in plan.steps}
     found = []
     for each in runs:
@@ -184,7 +222,7 @@ def out_problems(vcenter: VCenter, plan: Plan, objects: Mapping[str, Facts], emi
 def left_out_of_service(vcenter: VCenter, objects: Mapping[str, Facts] | None = None) -> tuple[str, ...]:
     """Return in sentences what runs of which only vCenter knows have out of service; see `open_runs.open_runs`."""
     runs = out_runs(vcenter) if objects is None else runs_among(vcenter, objects)
-    return tuple(line for each in unknown_here(runs) for line in each.lines()) if runs else ()
+    return tuple(line for each in unknown_here(vcenter, runs) for line in each.lines()) if runs else ()
 
 
 def runs_among(vcenter: VCenter, objects: Mapping[str, Facts]) -> tuple[OutRun, ...]:

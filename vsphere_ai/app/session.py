@@ -37,6 +37,7 @@ from vsphere_ai.sets.rules import with_faults
 from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.reading_record import ReadingRecord
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
@@ -250,6 +251,13 @@ class Session:
         return moved
 
     @cached_property
+    def _reading(self) -> ReadingRecord:
+        """What of SSH a run starts only to read, as vCenter keeps it."""
+        from vsphere_ai.app.reading_record import ReadingRecord
+
+        return ReadingRecord(self.vcenter)
+
+    @cached_property
     def _book(self) -> Book:
         """The leases of addresses as vCenter keeps them, read once."""
         from vsphere_ai.app.address_ip_pools import read_ip_pools
@@ -285,6 +293,7 @@ class Session:
             parallel=self.options.parallel,
             progress=self.progress,
             seen=self.locks.respect if self.locks else None,
+            shared_note=self._reading.noted if self.locks else None,
             remembered=self.remembered,
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -100,6 +101,8 @@ class Request:
     parallel: int = 8
     deadline_s: float = 60.0
     progress: Callable[[str], None] | None = None
+    shared_note: Callable[[str], AbstractContextManager[None]] | None = None
+    """Keeps a host, by its reference, in a note that other machines see while its SSH is started to read."""
     seen: Callable[[Mapping[str, Facts]], None] | None = None  # gets the light reading, before anything else is done
     outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More paths that are read of every object of a type."""
@@ -219,7 +222,13 @@ def ask_hosts(
 
 def prober_of(vcenter: VCenter, shells: Shells, request: Request) -> Prober:
     """Return what runs probes, and logs in to hosts, in the way of a request."""
-    note = partial(ssh_markers.noted, vcenter.about.instance)
+    here, shared = partial(ssh_markers.noted, vcenter.about.instance), request.shared_note
+
+    @contextmanager
+    def note(ref: str) -> Iterator[None]:
+        with here(ref), shared(ref) if shared else nullcontext():
+            yield
+
     return Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
 
 
