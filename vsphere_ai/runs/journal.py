@@ -249,10 +249,8 @@ def create(
         _sweep(path.parent)
         if path.exists():
             raise FileExistsError("there is one already")
-        for part in (
-            path.parent.glob(f"{draft.name}*") if name else ()
-        ):  # its maker was killed: the caller holds the run
-            part.unlink()
+        for part in path.parent.glob(f"{draft.name}*") if name else ():
+            part.unlink()  # its maker was killed: the caller holds the run
         create_private(draft)
     except OSError as error:  # what has this name already is another run's: it stays
         raise Storage(f"{path}: {error}", "nothing was changed") from error
