@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
+    ("admission",),
     ("planning", "reading", "kubernetes", "lab"),
     ("execution", "sets"),
     ("report", "app"),

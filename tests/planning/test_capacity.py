@@ -1,6 +1,7 @@
 import pytest
 from support import estates as make
 
+from vsphere_ai.admission.gpus import question_of, slots_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit
 from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
@@ -8,7 +9,7 @@ from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.view import View
 from vsphere_ai.planning import capacity
-from vsphere_ai.planning.capacity import problems_of, question_of, slots_of
+from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from vsphere_ai.admission.gpus import question_of
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with, report_malformed
@@ -20,7 +21,7 @@ from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.capacity import NO_SPARE, question_of
+from vsphere_ai.planning.capacity import NO_SPARE
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from vsphere_ai.admission.gpus import question_of
 from vsphere_ai.capacity.host import Host, likeness
 from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
 from vsphere_ai.capacity.solve import solve
@@ -14,7 +15,6 @@ from vsphere_ai.capacity.verdict import Fit, VmDemand
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.capacity import question_of
 from vsphere_ai.resources.mixins import VmDevices, device_states, giving, offered
 
 STEPS = 500

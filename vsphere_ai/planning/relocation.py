@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vsphere_ai.admission.gpus import observed_profiles, question_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand
 from vsphere_ai.compat.rules.driver import branch
@@ -24,7 +25,6 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import DeviceChange
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.capacity import observed_profiles, question_of
 from vsphere_ai.planning.evacuation import PASSTHROUGH, SRIOV
 from vsphere_ai.planning.rolling import why_down
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vsphere_ai.admission.gpus import observed_profiles
 from vsphere_ai.compat.vgpu_vmotion import stun, stun_times
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Problem
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn, Step
-from vsphere_ai.planning.capacity import observed_profiles
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.relocation import Relocation
 from vsphere_ai.planning.schedule import Impact, PlannedStep

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from vsphere_ai.admission.gpus import observed_profiles, question_of
 from vsphere_ai.capacity.first_fit import AlikeHosts
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.solve import solve
@@ -24,7 +25,6 @@ from vsphere_ai.language.play import TargetPlans
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.capacity import observed_profiles, question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
 from vsphere_ai.planning.rolling import Roll, is_down, rolling_of

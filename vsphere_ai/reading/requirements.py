@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
+from vsphere_ai.admission import admit as admission
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 from vsphere_ai.gpu.devices import has_vgpus
@@ -51,7 +52,13 @@ def wanted_paths(
 def _always(makes_vms: bool) -> Mapping[str, tuple[str, ...]]:
     """Return what is always read: a run asks for it with each target that it reads back."""
     making = (OUTLINES, DETAILS) if makes_vms else ()
-    return _union(WINDOW_PATHS, gate.properties(), *(k.traits.properties for k in kinds().values()), *making)
+    return _union(
+        WINDOW_PATHS,
+        admission.properties(),
+        gate.properties(),
+        *(k.traits.properties for k in kinds().values()),
+        *making,
+    )
 
 
 def _union(*asked: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

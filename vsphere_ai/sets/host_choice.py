@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vsphere_ai.admission.gpus import as_laid_out, question_of
 from vsphere_ai.capacity.verdict import GpuHosts
 from vsphere_ai.fabric import networks
 from vsphere_ai.language.play import TargetPlans, stated_of
@@ -14,7 +15,7 @@ from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of
-from vsphere_ai.planning.capacity import as_laid_out, question_of, room_words
+from vsphere_ai.planning.capacity import room_words
 from vsphere_ai.planning.planner import view_as_planned, will_run
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet

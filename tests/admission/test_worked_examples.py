@@ -1,0 +1,357 @@
+"""Worked examples of admission: one host with figures that are known exactly, and every verdict with its fault.
+
+The host has 64 cores, 128 logical processors of 2,500 MHz, 1,024,000 MB for VMs of which 618,400 MB are taken, and
+156,000 MHz of which 60,000 are taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vsphere_ai.admission.admit import admit, admit_all
+from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.situation import Situation
+from vsphere_ai.fabric import pci
+from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.view import View
+
+MB = 1 << 20
+HOST, CLUSTER, POOL, STORE = "HostSystem:h", "ClusterComputeResource:c", "ResourcePool:p", "Datastore:d"
+ABOUT = About("vc", "8.0.1", "1", "8.0.1.0", "i")
+HARDWARE = {
+    "name": "H",
+    "parent": CLUSTER,
+    "runtime.connectionState": "connected",
+    "runtime.inMaintenanceMode": False,
+    "summary.hardware.numCpuThreads": 128,
+    "summary.hardware.numCpuCores": 64,
+    "summary.hardware.cpuMhz": 2500,
+    "config.hyperThread": {"active": True},
+    "hardware.memorySize": 1_048_576 * MB,
+    "systemResources.config.memoryAllocation.reservation": 24_576,
+    "systemResources.config.cpuAllocation.reservation": 4_000,
+    "config.product": {"version": "8.0.1", "build": "1"},
+    "config.product.version": "8.0.1",
+    "network": (),
+}
+RUNNING = Machine("VirtualMachine:other", "other", 4, 1, 614_400, 614_400, Span(4_000, 4_000), 60_000)
+
+
+def gb(number):
+    return number * 1024
+
+
+def vm(**figures):
+    wanted = {"cpus": 4, "cores_per_socket": 1, "memory_mb": gb(16), "reserved_mb": 0, "overhead_mb": 152, **figures}
+    overhead = wanted.pop("overhead_mb")
+    return Machine("VirtualMachine:new", "new", overhead_mb=Span(overhead, overhead), **wanted)
+
+
+def farm(cluster=None, pool=None, store=None, objects=(), running=(RUNNING,), **host):
+    """A situation with the host, its cluster, pool and datastore."""
+    facts = [Facts(HOST, {**HARDWARE, **host}), Facts(CLUSTER, {"name": "C", **(cluster or {})}), *objects]
+    facts += [Facts(POOL, {"name": "pool", "owner": CLUSTER, **pool})] if pool else []
+    facts += [Facts(STORE, {"name": "store", **store})] if store else []
+    facts += [Facts(m.ref, {"name": m.name, "runtime.host": HOST, "runtime.powerState": "poweredOn"}) for m in running]
+    facts.append(Facts("VirtualMachine:new", {"name": "new", "runtime.host": HOST, "runtime.powerState": "poweredOff"}))
+    view = View(Estate(ABOUT, {f.ref: f for f in facts}))
+    machines = Machines(view)
+    machines._present.update({m.ref: m for m in running})
+    return Situation.as_read(view, machines)
+
+
+def answer(situation, machine, occasion="power_on"):
+    host = situation.view.estate[HOST]
+    found = admit(machine, host, situation, occasion)
+    return found.answer, {r.fault for r in found.refusals}, {r.rule for r in found.reasons}
+
+
+def ha(policy, info=None, *, enabled=True, **more):
+    das = {"enabled": True, "admissionControlEnabled": enabled, "admissionControlPolicy": policy}
+    return {"configurationEx": {"dasConfig": das}, "summary.admissionControlInfo": info or {}, **more}
+
+
+QUARTER = {
+    "_typeName": "ClusterFailoverResourcesAdmissionControlPolicy",
+    "cpuFailoverResourcesPercent": 1,
+    "memoryFailoverResourcesPercent": 25,
+}
+LEFT = {"currentMemoryFailoverResourcesPercent": 29.2, "currentCpuFailoverResourcesPercent": 90}
+BIG = {"summary.effectiveMemory": 4_096_000, "summary.effectiveCpu": 640_000}
+
+
+@pytest.mark.parametrize(
+    ("host", "machine", "verdict", "fault"),
+    [
+        pytest.param({}, vm(cpus=128), "yes", "", id="1-as-many-vcpus-as-threads"),
+        pytest.param({}, vm(cpus=129), "no", "NotEnoughLogicalCpus", id="2-one-vcpu-too-many"),
+        pytest.param(
+            {"config.hyperThread": {"active": False}}, vm(cpus=96), "no", "NotEnoughCpus", id="3-no-hyper-threading"
+        ),
+        pytest.param(
+            {}, vm(cpus=32, memory_mb=gb(393), reserved_mb=gb(393), overhead_mb=3124), "yes", "", id="4-44-mb-left"
+        ),
+        pytest.param(
+            {},
+            vm(cpus=32, memory_mb=gb(394), reserved_mb=gb(394), overhead_mb=3132),
+            "no",
+            "InsufficientHostMemoryCapacityFault",
+            id="5-only-the-overhead-is-too-much",
+        ),
+        pytest.param(
+            {"systemResources.config.memoryAllocation.reservation": None},
+            vm(cpus=32, memory_mb=gb(393), reserved_mb=gb(393), overhead_mb=3124),
+            "unknown",
+            "",
+            id="6-system-share-not-known",
+        ),
+        pytest.param(
+            {},
+            vm(memory_mb=gb(64), reserved_mb=gb(32), demands_all_memory=("a vGPU",)),
+            "no",
+            "GenericVmConfigFault",
+            id="9-device-without-full-reservation",
+        ),
+        pytest.param({}, vm(reserved_mhz=100_000), "no", "InsufficientHostCpuCapacityFault", id="13-cpu-reservation"),
+        pytest.param(
+            {},
+            vm(cpus=20, latency_high=True, reserved_mhz=40_000),
+            "no",
+            "InsufficientHostCpuCapacityFault",
+            id="14-latency-needs-every-vcpu",
+        ),
+        pytest.param(
+            {},
+            vm(cpus=20, latency_high=True, reserved_mhz=40_000, threads_per_core=2),
+            "yes",
+            "",
+            id="14-latency-with-virtual-hyper-threading",
+        ),
+        pytest.param({}, vm(version=21), "no", "VirtualHardwareVersionNotSupported", id="25-hardware-version"),
+        pytest.param({"runtime.connectionState": "disconnected"}, vm(), "no", "HostNotConnected", id="disconnected"),
+    ],
+)
+def test_the_host_itself(host, machine, verdict, fault):
+    told, faults, _ = answer(farm(**host), machine)
+    assert told == verdict
+    assert faults == ({fault} if fault else set())
+
+
+def test_7_no_room_for_the_swap_file():
+    store = {"summary": {"type": "VMFS", "freeSpace": 400_000 * MB}, "host": ({"key": HOST, "mountInfo": {}},)}
+    large = vm(cpus=32, memory_mb=gb(512), datastores=(STORE,), home=STORE, overhead_mb=4158)
+    assert answer(farm(store=store), large)[:2] == ("no", {"NoDiskSpace"})
+    assert answer(farm(store=store), replace(large, reserved_mb=100_000))[:2] == ("no", {"NoDiskSpace"})
+    assert answer(farm(store=store), replace(large, reserved_mb=150_000))[0] == "yes"
+    thin = {**store, "summary": {"type": "vsan", "freeSpace": 400_000 * MB}}
+    assert answer(farm(store=thin), large)[0] == "yes"
+
+
+def test_8_two_that_each_fit_do_not_fit_together():
+    situation = farm()
+    one = vm(cpus=16, memory_mb=gb(200), reserved_mb=gb(200), overhead_mb=1596)
+    two = replace(one, ref="VirtualMachine:second", name="second")
+    found = admit_all((one, two), situation.view.estate[HOST], situation, "power_on")
+    assert [found[m.ref].answer for m in (one, two)] == ["yes", "no"]
+    assert situation.load(HOST).memory_mb == Span(618_400, 618_400), "the situation is as it was"
+
+
+def pool(reservation, used, *, unreserved, expandable=False, limit=-1):
+    allocation = {"reservation": reservation, "limit": limit, "expandableReservation": expandable}
+    usage = {"reservationUsed": used * MB, "unreservedForVm": unreserved * MB}
+    return {"config": {"memoryAllocation": allocation}, "runtime": {"memory": usage}}
+
+
+@pytest.mark.parametrize(
+    ("own", "reserved", "verdict"),
+    [
+        pytest.param(pool(100_000, 90_000, unreserved=10_000), gb(16), "no", id="10-fixed-pool"),
+        pytest.param(pool(100_000, 90_000, unreserved=30_000, expandable=True), gb(16), "yes", id="11-expandable"),
+        pytest.param(pool(0, 0, unreserved=0), 0, "no", id="12-a-pool-of-nothing-runs-nothing"),
+        pytest.param(pool(0, 0, unreserved=90_000, expandable=True, limit=16_000), gb(16), "no", id="limit"),
+    ],
+)
+def test_resource_pools(own, reserved, verdict):
+    machine = vm(reserved_mb=reserved, pool=POOL)
+    told, faults, _ = answer(farm(pool=own), machine)
+    assert told == verdict
+    assert faults == ({"InsufficientMemoryResourcesFault"} if verdict == "no" else set())
+
+
+def test_what_the_plan_takes_of_a_pool_counts():
+    situation = farm(pool=pool(100_000, 60_000, unreserved=40_000))
+    first = vm(memory_mb=gb(24), reserved_mb=gb(24), pool=POOL)
+    second = replace(first, ref="VirtualMachine:second", name="second")
+    found = admit_all((first, second), situation.view.estate[HOST], situation, "power_on")
+    assert [found[m.ref].answer for m in (first, second)] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("option", "running", "new", "enabled", "verdict"),
+    [
+        pytest.param(("MaxVCPUsPerCore", "1"), 60, 8, True, "no", id="15-above-the-cores"),
+        pytest.param(("MaxVCPUsPerCore", "1"), 60, 8, False, "yes", id="15-drs-off"),
+        pytest.param(("MaxVcpusPerClusterPct", "100"), 63, 2, True, "no", id="16-above-the-cluster"),
+        pytest.param(("maxvcpuspercore", "2"), 60, 8, True, "yes", id="within"),
+    ],
+)
+def test_over_commitment_of_drs(option, running, new, enabled, verdict):
+    drs = {"enabled": enabled, "option": ({"key": option[0], "value": option[1]},)}
+    situation = farm(cluster={"configurationEx": {"drsConfig": drs}}, running=(replace(RUNNING, cpus=running),))
+    assert answer(situation, vm(cpus=new))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("need", "enabled", "verdict"),
+    [
+        pytest.param(230_000, True, "no", id="17-below-the-percentage"),
+        pytest.param(120_000, True, "yes", id="18-above"),
+        pytest.param(180_000, True, "unknown", id="18-within-a-point"),
+        pytest.param(230_000, False, "yes", id="19-admission-control-off"),
+    ],
+)
+def test_high_availability_by_percentage(need, enabled, verdict):
+    situation = farm(cluster=ha(QUARTER, LEFT, enabled=enabled, **BIG))
+    machine = vm(memory_mb=need, reserved_mb=need, overhead_mb=0)
+    told, faults, _ = answer(situation, machine)
+    assert told == verdict
+    assert faults == ({"InsufficientFailoverResourcesFault"} if verdict == "no" else set())
+
+
+def test_20_slots_are_vcenters_own_figure():
+    slots = {"_typeName": "ClusterFailoverLevelAdmissionControlPolicy", "failoverLevel": 1}
+    assert answer(farm(cluster=ha(slots)), vm())[0] == "unknown"
+
+
+def test_22_a_dedicated_failover_host_powers_nothing_on():
+    policy = {"_typeName": "ClusterFailoverHostAdmissionControlPolicy", "failoverHosts": (HOST,)}
+    assert answer(farm(cluster=ha(policy)), vm())[:2] == ("no", {"DisallowedOperationOnFailoverHost"})
+
+
+def rule_of_hosts(*, mandatory, enabled=True, hosts=("HostSystem:elsewhere",), drs=False):
+    rule = {
+        "_typeName": "ClusterVmHostRuleInfo",
+        "name": "licence",
+        "enabled": enabled,
+        "mandatory": mandatory,
+        "vmGroupName": "vms",
+        "affineHostGroupName": "hosts",
+    }
+    groups = ({"name": "vms", "vm": ("VirtualMachine:new",)}, {"name": "hosts", "host": hosts})
+    return {"configurationEx": {"rule": (rule,), "group": groups, "drsConfig": {"enabled": drs}}}
+
+
+@pytest.mark.parametrize("occasion", ["power_on", "power_cycle", "vmotion", "evacuate", "ha_restart"])
+def test_23_a_mandatory_rule_holds_with_drs_off(occasion):
+    told, faults, _ = answer(farm(cluster=rule_of_hosts(mandatory=True)), vm(), occasion)
+    assert (told, faults) == ("no", {"VmHostAffinityRuleViolation"})
+    told, _, rules = answer(farm(cluster=rule_of_hosts(mandatory=False)), vm(), occasion)
+    assert told == "yes"
+    assert "admission.host-rule" in rules
+    told, _, rules = answer(farm(cluster=rule_of_hosts(mandatory=True, enabled=False)), vm(), occasion)
+    assert told == "yes"
+    assert "admission.host-rule" not in rules
+    assert answer(farm(cluster=rule_of_hosts(mandatory=True, hosts=())), vm(), occasion)[0] == "no"
+
+
+def rule_of_vms(*, mandatory=False, drs=True, excluded=False, apart=True):
+    rule = {
+        "_typeName": "ClusterAntiAffinityRuleSpec" if apart else "ClusterAffinityRuleSpec",
+        "name": "pair",
+        "enabled": True,
+        "mandatory": mandatory,
+        "vm": ("VirtualMachine:new", "VirtualMachine:other"),
+    }
+    overrides = ({"key": "VirtualMachine:new", "enabled": False},) if excluded else ()
+    return {"configurationEx": {"rule": (rule,), "drsConfig": {"enabled": drs}, "drsVmConfig": overrides}}
+
+
+def test_24_a_rule_between_vms_refuses_where_drs_places():
+    assert answer(farm(cluster=rule_of_vms()), vm())[:2] == ("no", {"RuleViolation"})
+    for remark in (rule_of_vms(drs=False), rule_of_vms(excluded=True)):
+        told, _, rules = answer(farm(cluster=remark), vm())
+        assert told == "yes"
+        assert "admission.vm-rule" in rules
+    assert answer(farm(cluster=rule_of_vms(drs=False, mandatory=True)), vm())[0] == "no"
+    assert answer(farm(cluster=rule_of_vms(apart=False)), vm())[0] == "yes", "the other one runs there"
+
+
+A30, A100 = (0x10DE, 0x20B7), (0x10DE, 0x20F1)
+
+
+def test_26_dynamic_devices_are_matched_together():
+    devices = tuple(
+        {"id": f"0000:{bus}:00.0", "vendorId": v, "deviceId": d, "classId": 0x0302, "deviceName": "GPU"}
+        for bus, (v, d) in (("3b", A30), ("5b", A100))
+    )
+    passed = tuple(
+        {"id": d["id"], "passthruCapable": True, "passthruEnabled": True, "passthruActive": True} for d in devices
+    )
+    situation = farm(**{"hardware.pciDevice": devices, "config.pciPassthruInfo": passed})
+    either, small = pci.Claim(models=frozenset({A30, A100})), pci.Claim(models=frozenset({A30}))
+    locked = vm(reserved_mb=gb(16))
+    assert answer(situation, replace(locked, claims=(either, small)))[0] == "yes"
+    assert answer(situation, replace(locked, claims=(small, small)))[0] == "no"
+    assert answer(situation, replace(locked, claims=(pci.Claim("0000:3b:00.0"), small)))[0] == "no"
+
+
+def test_27_a_running_vm_needs_the_features_that_it_has_seen():
+    needed = ({"key": "cpuid.avx512f", "value": "Bool:Min:1"},)
+    shown = ({"key": "cpuid.avx512f", "value": "0"},)
+    situation = farm(**{"config.maskedFeatureCapability": shown})
+    estate = situation.view.estate
+    moved = estate["VirtualMachine:new"].having({"runtime.featureRequirement": needed})
+    situation = Situation.as_read(View(estate.with_objects([moved])), situation.machines)
+    assert answer(situation, vm(), "vmotion")[:2] == ("no", {"FeatureRequirementsNotMet"})
+    assert answer(situation, vm(), "power_on")[0] == "yes"
+
+
+def test_28_a_connected_image_keeps_a_vm_where_its_datastore_is():
+    iso = Facts("Datastore:iso", {"name": "isos", "host": ({"key": "HostSystem:elsewhere"},)})
+    situation = farm(objects=(iso,))
+    drive = vm(remote=(("CD/DVD drive 1", "[isos] linux.iso"),))
+    assert answer(situation, drive, "vmotion")[:2] == ("no", {"CannotAccessVmDevice"})
+    assert answer(situation, drive, "power_on")[0] == "yes"
+    assert answer(situation, vm(), "vmotion")[0] == "yes", "a disconnected drive does not count"
+
+
+def test_29_a_host_that_enters_maintenance_takes_nothing():
+    situation = farm()
+    situation.down = frozenset({HOST})
+    for occasion in ("power_on", "vmotion", "clone"):
+        assert answer(situation, vm(), occasion)[:2] == ("no", {"InvalidHostState"})
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(50_000, "no"), (70_000, "yes")])
+def test_30_more_memory_of_a_running_locked_vm(free, verdict):
+    machine = vm(memory_mb=gb(64), reserved_mb=gb(64))
+    taken = 1_024_000 - free - machine.memory_need_mb.low
+    other = replace(RUNNING, memory_mb=int(taken), reserved_mb=int(taken), overhead_mb=Span(0, 0))
+    situation = farm(running=(other, machine))
+    grown = replace(machine, memory_mb=gb(128), reserved_mb=gb(128))
+    assert answer(situation, grown, "reconfigure")[0] == verdict
+
+
+def test_a_datastore_of_another_host_and_a_network_that_is_missing():
+    store = {"summary": {"type": "VMFS"}, "host": ({"key": "HostSystem:elsewhere", "mountInfo": {}},)}
+    situation = farm(store=store, objects=(Facts("Network:n", {"name": "lan"}),))
+    machine = vm(datastores=(STORE,), networks=("Network:n",))
+    for occasion in ("power_on", "vmotion", "evacuate", "clone", "cold_move", "ha_restart"):
+        told, faults, _ = answer(situation, machine, occasion)
+        assert (told, faults) == ("no", {"CannotAccessVmDisk", "CannotAccessNetwork"})
+
+
+def test_a_bios_image_with_a_vgpu_is_refused():
+    told, _, rules = answer(farm(), vm(firmware="bios", reserved_mb=gb(16), vgpus=("grid_a100-40c",)))
+    assert told == "no"
+    assert "admission.firmware" in rules
+
+
+def test_what_was_not_read_is_unknown_and_never_zero():
+    told, faults, _ = answer(farm(**{"hardware.memorySize": None}), vm())
+    assert (told, faults) == ("unknown", set())
+    assert answer(farm(), replace(vm(), reserved_mb=None))[0] == "unknown"
+    assert answer(farm(**{"summary.hardware.numCpuThreads": None}), vm())[0] == "unknown"

@@ -1,0 +1,1 @@
+"""Admission: whether a VM may run on a host, with every reason; one module per requirement. Pure."""

@@ -1,0 +1,90 @@
+"""The one answer to whether a VM may run on a host: yes, no or unknown, with every reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Literal
+
+from vsphere_ai.admission import requirements as folder
+from vsphere_ai.admission.base import Occasion, Reason, Requirement
+from vsphere_ai.admission.machine import PATHS, Machine
+from vsphere_ai.admission.situation import Situation
+from vsphere_ai.model.facts import Facts
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The answer for one VM on one host, with every reason; those that refuse come first."""
+
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def answer(self) -> Literal["yes", "no", "unknown"]:
+        """Yes, unless a reason says otherwise; what is only preferred does not."""
+        verdicts = {r.verdict for r in self.reasons}
+        return "no" if "no" in verdicts else "unknown" if "unknown" in verdicts else "yes"
+
+    @property
+    def refusals(self) -> tuple[Reason, ...]:
+        """Every reason for which the VM may not run there."""
+        return tuple(r for r in self.reasons if r.verdict == "no")
+
+    @property
+    def words(self) -> str:
+        """The reasons that decide, as words."""
+        decisive = self.refusals or tuple(r for r in self.reasons if r.verdict == "unknown")
+        return "; ".join(r.message for r in decisive)
+
+
+@cache
+def every_requirement() -> tuple[Requirement, ...]:
+    """Return every requirement, by id: a `Requirement` in a module of the folder `requirements` is one."""
+    loaded = (import_module(f"{folder.__name__}.{module.name}") for module in iter_modules(folder.__path__))
+    found = (value for module in loaded for value in vars(module).values() if isinstance(value, Requirement))
+    return tuple(sorted({r.id: r for r in found}.values(), key=lambda r: r.id))
+
+
+@cache
+def properties() -> Mapping[str, tuple[str, ...]]:
+    """Return every property path that a requirement reads, by managed type."""
+    union: dict[str, set[str]] = {"VirtualMachine": set(PATHS)}
+    for each in every_requirement():
+        for managed, paths in each.reads.items():
+            union.setdefault(managed, set()).update(paths)
+    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
+
+
+@cache
+def requirements(*, shared: bool, without: tuple[str, ...] = ()) -> tuple[Requirement, ...]:
+    """Return the requirements that depend on what else is there (`shared`), or only the others; `without` some."""
+    return tuple(r for r in every_requirement() if r.shared is shared and r.id not in without)
+
+
+ORDER = {"no": 0, "unknown": 1, "preferred": 2}
+
+
+def admit(
+    vm: Machine, host: Facts, situation: Situation, occasion: Occasion, asked: Iterable[Requirement] | None = None
+) -> Admission:
+    """Return whether a VM may run on a host at that moment, with every reason.
+
+    `situation` has the other VMs, and may have this one: it is not counted twice. `asked` are the requirements that are
+    asked, all by default.
+    """
+    every = every_requirement() if asked is None else asked
+    found = (r for each in every for r in each.check(vm, host, situation, occasion))
+    return Admission(tuple(sorted(found, key=lambda r: (ORDER[r.verdict], r.rule))))
+
+
+def admit_all(vms: Iterable[Machine], host: Facts, situation: Situation, occasion: Occasion) -> Mapping[str, Admission]:
+    """Return the answers for VMs that arrive one after another, each beside those before it; `situation` is kept."""
+    at, found = situation.copy(), {}
+    for vm in vms:
+        found[vm.ref] = admit(vm, host, at, occasion)
+        at.leave(vm.ref)
+        at.arrive(vm, host.ref)
+    return found

@@ -1,0 +1,247 @@
+"""What a VM takes of its host: read from its facts, with what the steps of a plan make of them.
+
+A figure that was not read is None, never 0. Sources: vSphere Web Services API reference, VirtualMachineConfigInfo and
+VirtualMachineConfigSpec; vSphere Resource Management 6.5, "Memory Overhead in Virtual Machines" (table of overheads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Invoke, Reconfigure, Step
+
+CPUS, CORES, AUTO_CORES = (
+    "config.hardware.numCPU",
+    "config.hardware.numCoresPerSocket",
+    "config.hardware.autoCoresPerSocket",
+)
+MEMORY, LOCKED = "config.hardware.memoryMB", "config.memoryReservationLockedToMax"
+RESERVED, MHZ_RESERVED = "config.memoryAllocation.reservation", "config.cpuAllocation.reservation"
+LATENCY, THREADS_PER_CORE = "config.latencySensitivity", "config.hardware.simultaneousThreads"
+OVERHEAD = "config.initialOverhead.initialMemoryReservation"
+FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardware.device"
+POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
+PATHS = (
+    *(CPUS, CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, OVERHEAD, FIRMWARE, VERSION, DEVICES),
+    *(POOL, NETWORKS, STORES),
+)
+"""Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
+SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
+_SPEC: Mapping[str, str] = {
+    "numCPUs": CPUS,
+    "numCoresPerSocket": CORES,
+    "memoryMB": MEMORY,
+    "memoryReservationLockedToMax": LOCKED,
+    "latencySensitivity": LATENCY,
+    "firmware": FIRMWARE,
+}
+"""Field of a VirtualMachineConfigSpec -> the property that shows it."""
+_MIB = 1 << 20
+OVERHEAD_BASE, OVERHEAD_PER_CPU, OVERHEAD_PER_GB, OVERHEAD_SPREAD = 14.3, 4.1, 7.58, 2.2
+"""MB of overhead: a fit of VMware's table; recorded VMs had up to 2.2 times as much (unverified for large VMs)."""
+
+
+class Span(NamedTuple):
+    """A figure that is known between two bounds, both included; equal where it is known exactly."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Span) -> Span:  # type: ignore[override] # two spans add, they are not joined
+        return Span(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Span) -> Span:
+        """Return the difference of two figures that are known apart from each other."""
+        return Span(self.low - other.high, self.high - other.low)
+
+
+NOTHING = Span(0, 0)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A VM as its host has to carry it. MB are 2^20 bytes; None: not known.
+
+    `reserved_mb` is the memory that is guaranteed to the guest, `overhead_mb` what the host adds. `claims` are whole
+    PCI devices, `functions` the physical functions (PCI addresses, "" = any) of SR-IOV adapters. `demands_all_memory`
+    names the devices for which all memory has to be reserved.
+    """
+
+    ref: str
+    name: str
+    cpus: int | None = None
+    cores_per_socket: int | None = None
+    memory_mb: int | None = None
+    reserved_mb: int | None = None
+    overhead_mb: Span = NOTHING
+    reserved_mhz: int = 0
+    latency_high: bool = False
+    threads_per_core: int = 1
+    version: int | None = None
+    firmware: str = ""
+    vgpus: tuple[str, ...] = ()
+    claims: tuple[pci.Claim, ...] = ()
+    functions: tuple[str, ...] = ()
+    demands_all_memory: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    datastores: tuple[str, ...] = ()
+    home: str = ""
+    """Reference of the datastore with its configuration, where its swap file lies."""
+    pool: str = ""
+    remote: tuple[tuple[str, str], ...] = ()
+    """Connected drives: pairs of a label and what is in it: the path of an ISO image, or ``a device of the host``."""
+    affinity: bool = False
+    """Whether its vCPUs are bound to processors of its host, which vMotion refuses."""
+
+    @property
+    def memory_need_mb(self) -> Span | None:
+        """What a host has to guarantee: reservation and overhead."""
+        return None if self.reserved_mb is None else Span(self.reserved_mb, self.reserved_mb) + self.overhead_mb
+
+    @property
+    def swap_mb(self) -> int | None:
+        """The size of its swap file: memory that is not reserved (vSphere Resource Management 7.0, swap files)."""
+        if self.memory_mb is None or self.reserved_mb is None:
+            return None
+        return max(self.memory_mb - self.reserved_mb, 0)
+
+    @property
+    def exclusive_cores(self) -> int:
+        """Cores that it has for itself: of one with high latency sensitivity one per vCPU, or per pair with vHT."""
+        return -(-(self.cpus or 0) // self.threads_per_core) if self.latency_high else 0
+
+    @property
+    def alike(self) -> Machine:
+        """The same figures without reference and name: what it needs of a host does not depend on them."""
+        return Machine(**{**self.__dict__, "ref": "", "name": ""})
+
+
+def facts_after(facts: Facts, steps: Iterable[Step]) -> Facts:
+    """Return a VM as vCenter will show it once the reconfigures and upgrades of these steps are done."""
+    changed: dict[str, Any] = {}
+    for step in steps:
+        if isinstance(step, Invoke) and step.method == "UpgradeVM_Task":
+            changed[VERSION] = str(step.args.get("version") or changed.get(VERSION, facts.get(VERSION)))
+        elif isinstance(step, Reconfigure):
+            changed |= {_SPEC[name]: value for name, value in step.spec.items() if name in _SPEC}
+            for name, path in (("memoryAllocation", RESERVED), ("cpuAllocation", MHZ_RESERVED)):
+                if name in step.spec:
+                    changed[path] = step.spec[name].get("reservation")
+            if step.device_changes:
+                now = changed.get(DEVICES, facts.get(DEVICES) or ())
+                changed[DEVICES] = tuple(_changed(now, step.device_changes))
+    return facts.having(changed) if changed else facts
+
+
+def _changed(devices: Iterable[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found = list(devices)
+    for change in changes:
+        device, operation = change["device"], change.get("operation")
+        at = next((n for n, d in enumerate(found) if d.get("key") == device.get("key")), None)
+        if operation == "add":
+            found.append(device)
+        elif operation == "remove" and at is not None:
+            del found[at]
+        elif operation == "edit" and at is not None:
+            found[at] = {**found[at], **device}
+    return found
+
+
+def machine_of(
+    facts: Facts, vgpus: tuple[str, ...] | None = None, claims: tuple[pci.Claim, ...] | None = None
+) -> Machine:
+    """Return what a VM takes. `vgpus` and `claims` are those that a plan gives it; None: those of its devices."""
+    devices = tuple(facts.get(DEVICES) or ())
+    backings = [d.get("backing") or {} for d in devices]
+    own = tuple(str(b["vgpu"]).lower() for d, b in zip(devices, backings, strict=True) if is_vgpu(d) and b.get("vgpu"))
+    whole = tuple(c for d in devices if not is_vgpu(d) and (c := pci.claim_of(d)) is not None)
+    vgpus, claims = (own if vgpus is None else vgpus), (whole if claims is None else claims)
+    functions = tuple(_function(d) for d in devices if d.get("_typeName") == SRIOV)
+    memory, cpus = facts.get(MEMORY), facts.get(CPUS)
+    reserved = memory if facts.get(LOCKED) else facts.get(RESERVED, 0 if memory is not None else None)
+    pvrdma = any(d.get("_typeName") == PVRDMA for d in devices)
+    named = {
+        "a vGPU": vgpus,
+        "a passthrough device": claims,
+        "an SR-IOV adapter": functions,
+        "a PVRDMA adapter": pvrdma,
+    }
+    auto = facts.get(AUTO_CORES) and facts.get("runtime.powerState") != "poweredOn"
+    return Machine(
+        ref=facts.ref,
+        name=facts.name,
+        cpus=cpus,
+        cores_per_socket=None if auto else facts.get(CORES),
+        memory_mb=memory,
+        reserved_mb=None if reserved is None else int(reserved),
+        overhead_mb=overhead_of(facts, memory, cpus),
+        reserved_mhz=int(facts.get(MHZ_RESERVED) or 0),
+        latency_high=(facts.get(LATENCY) or {}).get("level") == "high",
+        threads_per_core=int(facts.get(THREADS_PER_CORE) or 1),
+        version=_number(facts.get(VERSION)),
+        firmware=str(facts.get(FIRMWARE) or ""),
+        vgpus=vgpus,
+        claims=claims,
+        functions=functions,
+        demands_all_memory=tuple(name for name, there in named.items() if there),
+        networks=tuple(dict.fromkeys((*(facts.get(NETWORKS) or ()), *_networks(backings)))),
+        datastores=tuple(dict.fromkeys((*(facts.get(STORES) or ()), *_stores(backings)))),
+        home=str(next(iter(facts.get(STORES) or ()), "")),
+        pool=str(facts.get(POOL) or ""),
+        remote=tuple(_drives(devices)),
+        affinity=bool((facts.get("config.cpuAffinity") or {}).get("affinitySet")),
+    )
+
+
+def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Span:
+    """Return the MB that a host adds to a VM's memory: as vCenter reckons it for a VM that is there, else an estimate.
+
+    `config.memoryAllocation.overheadLimit` and the deprecated `runtime.memoryOverhead` are no such figure.
+    """
+    known = facts.get(OVERHEAD)
+    if known:
+        return Span(int(known) / _MIB, int(known) / _MIB)
+    if memory is None or cpus is None:
+        return NOTHING
+    least = OVERHEAD_BASE + OVERHEAD_PER_CPU * cpus + OVERHEAD_PER_GB * memory / 1024
+    return Span(least, OVERHEAD_SPREAD * least)
+
+
+def _number(version: object) -> int | None:
+    digits = str(version or "").removeprefix("vmx-")
+    return int(digits) if digits.isdigit() else None
+
+
+def _function(device: Mapping[str, Any]) -> str:
+    function = (device.get("sriovBacking") or {}).get("physicalFunctionBacking") or {}
+    address = str(function.get("id") or "").lower()
+    return "" if address.startswith("automatic") else address
+
+
+def _networks(backings: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for backing in backings:
+        port = backing.get("port")
+        if isinstance(port, Mapping) and isinstance(key := port.get("portgroupKey"), str) and key:
+            yield f"DistributedVirtualPortgroup:{key}"
+
+
+def _stores(backings: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    return (str(b["datastore"]) for b in backings if isinstance(b.get("datastore"), str) and b["datastore"])
+
+
+def _drives(devices: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
+    for device in devices:
+        backing, connect = device.get("backing") or {}, device.get("connectable") or {}
+        if not connect.get("connected"):
+            continue
+        kind = str(backing.get("_typeName") or "")
+        label = str((device.get("deviceInfo") or {}).get("label") or device.get("_typeName"))
+        if device.get("_typeName") == CDROM and "Iso" in kind:
+            yield label, str(backing.get("fileName") or "")
+        elif "Remote" in kind or (device.get("_typeName") == CDROM and ("Atapi" in kind or "Passthrough" in kind)):
+            yield label, "a device of the host" if "Remote" not in kind else "a device of a client"

@@ -1,0 +1,44 @@
+"""The host reaches the datastores of the VM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.model.facts import Facts
+
+
+@requirement(
+    "admission.datastore",
+    "Datastores that the host reaches",
+    occasions=ARRIVES,
+    source="vSphere Web Services API, HostMountInfo and CannotAccessVmDisk",
+    reads={"Datastore": ("name", "summary", "host"), "HostSystem": ("datastore",)},
+    faults=("CannotAccessVmDisk", "CannotAccessVmConfig", "CannotAccessVmComponent"),
+)
+def datastores(case: Case) -> Iterator[Reason]:
+    """The host mounts every datastore of the VM, and may write to it.
+
+    A datastore of one host ties its VMs to that host.
+    """
+    for ref in case.vm.datastores:
+        store = case.situation.view.estate.get(ref)
+        reaches = _reaches(store, case.host)
+        if reaches is False:
+            name = store.name if store else ref.partition(":")[2]
+            help = "move the VM to a shared datastore, or mount that one on the host"
+            yield case.no(f"it does not reach the datastore {name}", help, fault="CannotAccessVmDisk")
+
+
+def _reaches(store: Facts | None, host: Facts) -> bool | None:
+    mounts = store.get("host") if store is not None else None
+    if mounts is not None:
+        return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
+    there = host.get("datastore")
+    return None if there is None or store is None else store.ref in there
+
+
+def _usable(mount: Mapping[str, Any]) -> bool:
+    usable = mount.get("accessible") is not False and mount.get("mounted") is not False
+    return usable and mount.get("accessMode") != "readOnly"

@@ -1,0 +1,96 @@
+"""vSphere HA admission control: capacity that a cluster keeps for restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.machine import NOTHING
+
+CONTROL, MEMORY, CPU = "summary.admissionControlInfo", "summary.effectiveMemory", "summary.effectiveCpu"
+PERCENTAGE, HOSTS, SLOTS = (
+    "ClusterFailoverResourcesAdmissionControlPolicy",
+    "ClusterFailoverHostAdmissionControlPolicy",
+    "ClusterFailoverLevelAdmissionControlPolicy",
+)
+BAND = 1.0
+"""Percentage points within which the answer is not known: how vCenter rounds is unverified."""
+DEFAULT_MHZ = 32
+"""What HA reckons for the CPU of a VM without reservation (das.vmcpuminmhz; vSphere Availability 6.7)."""
+
+
+@requirement(
+    "admission.ha",
+    "vSphere HA admission control",
+    occasions=STARTS | {"reconfigure"},
+    source="vSphere Availability 8.0, admission control; vSphere API, InsufficientFailoverResourcesFault",
+    reads={"ClusterComputeResource": ("configurationEx", CONTROL, MEMORY, CPU)},
+    faults=("InsufficientFailoverResourcesFault", "DisallowedOperationOnFailoverHost"),
+    shared=True,
+)
+def ha(case: Case) -> Iterator[Reason]:
+    """HA keeps a part of the CPU and memory of a cluster free, and refuses power-ons that would take of it.
+
+    With a percentage, the answer is unknown within one percentage point. A dedicated failover host powers no VM on.
+    Slots of the slot policy are a figure of vCenter: whether one is left is unknown. HA reserves no GPUs.
+    """
+    cluster = case.situation.cluster(case.host.ref)
+    das: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("dasConfig") or {}
+    if cluster is None or not das.get("enabled") or das.get("admissionControlEnabled") is False:
+        return
+    policy = das.get("admissionControlPolicy") or {}
+    kind = policy.get("_typeName")
+    if kind == HOSTS and case.host.ref in (policy.get("failoverHosts") or ()):
+        message = f"{cluster.name} keeps it as a failover host of vSphere HA"
+        yield case.no(message, "choose another host", fault="DisallowedOperationOnFailoverHost")
+    if case.situation.before.home(case.vm.ref) is not None and _takes_no_more(case):
+        return
+    if kind == SLOTS:
+        yield case.unknown(f"whether HA of {cluster.name} has a slot left for it is vCenter's own figure")
+    if kind == PERCENTAGE:
+        more = case.situation.more
+        mine = case.situation.on(case.situation.home(case.vm.ref) or "").get(case.vm.ref)
+        used = more.cluster_mb.get(cluster.ref, NOTHING).high
+        used -= mine.memory_need_mb.high if mine is not None and mine.memory_need_mb else 0
+        need = case.vm.memory_need_mb or NOTHING
+        info = cluster.get(CONTROL) or {}
+        yield from _left(
+            case,
+            "memory",
+            info.get("currentMemoryFailoverResourcesPercent"),
+            policy.get("memoryFailoverResourcesPercent"),
+            (used + need.high, cluster.get(MEMORY)),
+        )
+        cpu = more.cluster_mhz[cluster.ref] - (mine.reserved_mhz if mine is not None else 0)
+        yield from _left(
+            case,
+            "CPU",
+            info.get("currentCpuFailoverResourcesPercent"),
+            policy.get("cpuFailoverResourcesPercent"),
+            (cpu + max(case.vm.reserved_mhz, DEFAULT_MHZ), cluster.get(CPU)),
+        )
+
+
+def _takes_no_more(case: Case) -> bool:
+    now, then = case.situation.machines.present(case.vm.ref), case.vm
+    more = (then.memory_need_mb or NOTHING).high > (now.memory_need_mb or NOTHING).high
+    return not more and then.reserved_mhz <= now.reserved_mhz
+
+
+def _left(case: Case, what: str, now: Any, least: Any, taken: tuple[float, Any]) -> Iterator[Reason]:
+    more, capacity = taken
+    if now is None or least is None or not capacity:
+        yield case.unknown(f"how much {what} vSphere HA keeps free was not read")
+        return
+    after = float(now) - 100 * more / float(capacity)
+    message = f"vSphere HA keeps {least} % of the cluster's {what} free, and {after:.1f} % would be left"
+    if after < float(least) - BAND:
+        yield case.no(
+            message,
+            "power off VMs, or change HA admission control",
+            quantity=Quantity(float(least), after, "%"),
+            fault="InsufficientFailoverResourcesFault",
+        )
+    elif after < float(least) + BAND:
+        yield case.unknown(message)

@@ -1,0 +1,91 @@
+"""Memory that VMs have reserved, with what the host adds, against what the host can guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.machine import Span
+from vsphere_ai.model.facts import Facts
+
+SIZE, SYSTEM, MOST = (
+    "hardware.memorySize",
+    "systemResources.config.memoryAllocation.reservation",
+    ("capability.maxSupportedVmMemory"),
+)
+UNREAD_SHARE, UNREAD_MB = 0.06, 2048
+"""Where the host does not say what is its own, it is between nothing and 6 % and 2 GB (unverified bound)."""
+_MIB = 1 << 20
+
+
+def capacity(host: Facts) -> Span | None:
+    """Return the MB that a host can guarantee to VMs; None where its memory was not read.
+
+    What the hypervisor keeps is the reservation of its system resources where the host shows it. With memory tiering
+    the size may include NVMe, which guarantees nothing: the upper bound stays.
+    """
+    size = host.get(SIZE)
+    if size is None:
+        return None
+    total, system = int(size) / _MIB, host.get(SYSTEM)
+    tier = _dram(host)
+    if tier is not None:
+        return Span(min(tier, total) * (1 - UNREAD_SHARE) - UNREAD_MB, min(tier, total))
+    if system:
+        return Span(total - int(system), total - int(system))
+    return Span(total - total * UNREAD_SHARE - UNREAD_MB, total)
+
+
+def _dram(host: Facts) -> float | None:
+    known = host.get("summary.usageSummary.tier0MemCapacityMB")
+    return float(known) if known else None
+
+
+@requirement(
+    "admission.memory",
+    "Reserved memory",
+    occasions=RUNS | {"reconfigure"},
+    source="vSphere Resource Management 8.0, admission control; vSphere API, InsufficientHostMemoryCapacityFault",
+    reads={"HostSystem": (SIZE, SYSTEM)},
+    faults=("InsufficientHostMemoryCapacityFault", "MemorySizeNotSupported"),
+    shared=True,
+)
+def memory(case: Case) -> Iterator[Reason]:
+    """A host guarantees at most its memory less what the hypervisor keeps.
+
+    A VM takes its reservation and an overhead, which counts for a VM without reservation, too. VMs that are off or
+    suspended take nothing. Between bounds the answer is unknown.
+    """
+    vm, host = case.vm, case.host
+    need, have = vm.memory_need_mb, capacity(host)
+    if need is None or have is None:
+        what = "how much memory it reserves" if need is None else "how much memory the host has"
+        yield case.unknown(f"{what} was not read")
+        return
+    load = case.situation.load(host.ref, vm.ref)
+    left = have - load.memory_mb
+    count = len([ref for ref in case.situation.on(host.ref) if ref != vm.ref])
+    if load.unknown_memory:
+        left = Span(0.0, left.high)
+    others = f", {count} VM{'' if count == 1 else 's'} there reserve {gb(load.memory_mb.low)}" if count else ""
+    refusal = (
+        f"the VM reserves {gb(need.low)} of memory with its overhead, and it has {gb(max(left.high, 0))} left to "
+        f"reserve (of {gb(have.high)}{others})"
+    )
+    doubt = (
+        f"the VM reserves {gb(need.low)} to {gb(need.high)} of memory with its overhead, and it has between "
+        f"{gb(max(left.low, 0))} and {gb(max(left.high, 0))} left to reserve"
+    )
+    help = "reserve less memory, make room on the host, or use another one"
+    reason = case.compared(need, left, "MB", (refusal, doubt, help, "InsufficientHostMemoryCapacityFault"))
+    if reason is not None:
+        yield reason
+    most = host.get(MOST)
+    if most and vm.memory_mb and vm.memory_mb > int(most):
+        message = f"it runs VMs of at most {gb(int(most))}, the VM has {gb(vm.memory_mb)}"
+        yield case.no(
+            message,
+            "give the VM less memory",
+            quantity=Quantity(vm.memory_mb, int(most), "MB"),
+            fault="MemorySizeNotSupported",
+        )

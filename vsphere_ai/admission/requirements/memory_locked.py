@@ -1,0 +1,30 @@
+"""Devices that need all memory of their VM reserved."""
+
+from __future__ import annotations
+
+from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, gb, requirement
+
+
+@requirement(
+    "admission.memory-locked",
+    "All memory reserved for devices",
+    occasions=RUNS,
+    source="vSphere Virtual Machine Administration 8.0, PCI devices (sched.mem.min has to be equal to memsize)",
+    faults=("GenericVmConfigFault",),
+)
+def memory_locked(case: Case) -> Reason | None:
+    """VMs with certain devices power on only with all of their memory reserved.
+
+    The devices are vGPUs, passthrough devices, SR-IOV adapters and PVRDMA adapters.
+    """
+    vm = case.vm
+    if not vm.demands_all_memory or vm.memory_mb is None or vm.reserved_mb is None or vm.reserved_mb >= vm.memory_mb:
+        return None
+    what = " and ".join(vm.demands_all_memory)
+    message = f"{what} needs all {gb(vm.memory_mb)} of its memory reserved; {gb(vm.reserved_mb)} are"
+    return case.no(
+        message,
+        "write hardware: {memory_reservation: full}",
+        quantity=Quantity(vm.memory_mb, vm.reserved_mb, "MB"),
+        fault="GenericVmConfigFault",
+    )

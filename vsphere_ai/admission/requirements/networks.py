@@ -1,0 +1,37 @@
+"""The host has the networks of the VM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.model.deferred import is_deferred
+
+
+@requirement(
+    "admission.network",
+    "Networks that the host has",
+    occasions=ARRIVES,
+    source="vSphere Web Services API, CannotAccessNetwork",
+    reads={"HostSystem": ("network",)},
+    faults=("CannotAccessNetwork",),
+)
+def networks(case: Case) -> Iterator[Reason]:
+    """The host has the standard networks of the VM, and is a member of its distributed switches.
+
+    What the plan makes for all hosts of a switch is there.
+    """
+    estate, there = case.situation.view.estate, case.host.get("network")
+    if there is None:
+        yield from [case.unknown("its networks were not read")] if case.vm.networks else []
+        return
+    every = {n for h in estate.hosts_in(str(case.host.get("parent"))) for n in estate[h.ref].get("network") or ()}
+    for ref in case.vm.networks:
+        if is_deferred(ref) or ref in there:
+            continue
+        known = estate.get(ref)
+        if known is None and ref not in every:
+            continue  # none that was read: of the plan's own making, or the VM's own host says it
+        name = known.name if known is not None else ref.partition(":")[2]
+        help = "connect the host to it, or use another host"
+        yield case.no(f"it does not have the network {name}", help, fault="CannotAccessNetwork")

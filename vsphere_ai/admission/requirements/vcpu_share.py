@@ -1,0 +1,63 @@
+"""DRS options that limit how many vCPUs run per physical core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.requirements.vcpus import CORES
+from vsphere_ai.compat.vgpu_vmotion import drs_config
+from vsphere_ai.model.facts import Facts
+
+PER_CORE, PER_CLUSTER = "maxvcpuspercore", "maxvcpusperclusterpct"
+
+
+@requirement(
+    "admission.vcpu-share",
+    "CPU over-commitment of DRS",
+    occasions=STARTS | {"evacuate"},
+    source="vSphere Resource Management 6.5, additional DRS options (CPU over-commitment)",
+    reads={"HostSystem": (CORES,), "ClusterComputeResource": ("configurationEx",)},
+    faults=("NoCompatibleHost",),
+    shared=True,
+)
+def vcpu_share(case: Case) -> Iterator[Reason]:
+    """`MaxVCPUsPerCore` and `MaxVcpusPerClusterPct` limit the vCPUs of running VMs while DRS is on.
+
+    The one counts per physical core of a host, the other one in percent of the cores of a cluster. Keys are compared
+    without regard to case.
+    """
+    cluster = case.situation.cluster(case.host.ref)
+    drs = drs_config(cluster)
+    if not drs.get("enabled") or case.vm.cpus is None or cluster is None:
+        return
+    options = {str(o.get("key")).lower(): o.get("value") for o in drs.get("option") or ()}
+    per_core, per_cluster = _number(options.get(PER_CORE)), _number(options.get(PER_CLUSTER))
+    if per_core:
+        cores = case.host.get(CORES)
+        yield from _judged(case, [case.host], per_core * cores if cores else None, f"MaxVCPUsPerCore is {per_core}")
+    if per_cluster and not (case.occasion == "evacuate" and case.situation.home(case.vm.ref)):
+        hosts = list(case.situation.hosts_of(cluster.ref))
+        counts = [h.get(CORES) for h in hosts]
+        most = None if None in counts else per_cluster * sum(c or 0 for c in counts) // 100
+        yield from _judged(case, hosts, most, f"MaxVcpusPerClusterPct of {cluster.name} is {per_cluster}")
+
+
+def _judged(case: Case, hosts: Sequence[Facts], most: int | None, why: str) -> Iterator[Reason]:
+    if most is None:
+        yield case.unknown(f"{why}, and the number of cores was not read")
+        return
+    there = sum(case.situation.load(h.ref, case.vm.ref).cpus for h in hosts)
+    if there + (case.vm.cpus or 0) > most:
+        message = f"{why}: {there + (case.vm.cpus or 0)} vCPUs would run, {most} may"
+        yield case.no(
+            message,
+            "raise that DRS option, or power off VMs",
+            quantity=Quantity(there + (case.vm.cpus or 0), most, "vCPUs"),
+            fault="NoCompatibleHost",
+        )
+
+
+def _number(value: object) -> int:
+    text = str(value or "").strip()
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,50 @@
+"""The host has as many logical processors as the VM has vCPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
+
+THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.numCpuCores", "config.hyperThread"
+
+
+@requirement(
+    "admission.vcpus",
+    "vCPUs against logical processors",
+    occasions=RUNS | {"reconfigure", "clone"},
+    source="vSphere Virtual Machine Administration 8.0, virtual CPU limits; vSphere API, NotEnoughLogicalCpus",
+    reads={"HostSystem": (THREADS, CORES, ACTIVE)},
+    faults=("NotEnoughLogicalCpus", "NotEnoughCpus"),
+)
+def vcpus(case: Case) -> Iterator[Reason]:
+    """A VM has at most as many vCPUs as its host has logical processors, which are cores without hyper-threading.
+
+    The number of cores per socket divides the number of vCPUs.
+    """
+    vm, host = case.vm, case.host
+    threads, cores = host.get(THREADS), host.get(CORES)
+    if vm.cpus is None:
+        yield case.unknown("its number of vCPUs was not read")
+        return
+    active = (host.get(ACTIVE) or {}).get("active")
+    have = cores if active is False and cores is not None else threads
+    if have is None:
+        yield case.unknown("the number of its logical processors was not read")
+    elif vm.cpus > have:
+        what, fault = (
+            ("cores, and hyper-threading is off", "NotEnoughCpus")
+            if active is False
+            else ("logical processors", "NotEnoughLogicalCpus")
+        )
+        message = f"it has {have} {what}; the VM has {vm.cpus} vCPUs"
+        yield case.no(
+            message, f"give the VM at most {have} vCPUs", fault=fault, quantity=Quantity(vm.cpus, have, "vCPUs")
+        )
+    if vm.cores_per_socket and vm.cpus % vm.cores_per_socket:
+        message = f"{vm.cpus} vCPUs are no multiple of {vm.cores_per_socket} cores per socket"
+        yield case.no(
+            message,
+            "write tuning: {cores_per_socket: N} with an N that divides the vCPUs",
+            fault="NumVirtualCoresPerSocketNotSupported",
+        )

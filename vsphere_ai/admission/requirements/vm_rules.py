@@ -1,0 +1,65 @@
+"""DRS rules between VMs, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.admission.base import RUNS, Case, Reason, requirement
+from vsphere_ai.admission.rules import VmRule
+from vsphere_ai.model.vm_sets import real_ref
+
+
+@requirement(
+    "admission.vm-rule",
+    "DRS rules between VMs",
+    occasions=RUNS,
+    source="vSphere Resource Management 8.0, VM-VM affinity rules; vSphere API, RuleViolation",
+    reads={"ClusterComputeResource": ("configurationEx",)},
+    faults=("RuleViolation",),
+    shared=True,
+)
+def vm_rules(case: Case) -> Iterator[Reason]:
+    """A VM does not run where a rule keeps it apart from a VM there, or together with VMs elsewhere.
+
+    Where DRS places the VM, every rule refuses its power-on. A mandatory rule is respected in all other cases, too,
+    because DRS would move the VM later; any other one is a remark there. vSphere HA restarts VMs against such rules.
+    """
+    situation, host = case.situation, case.host
+    cluster = situation.cluster(host.ref)
+    rules = situation.rules(cluster.ref if cluster else "")
+    if not rules.of_vms:
+        return
+    ref = real_ref(situation.view.estate, case.vm.ref)
+    real = {real_ref(situation.view.estate, vm): vm for vm in situation.on(host.ref) if vm != case.vm.ref}
+    for rule in rules.of_vms:
+        if ref not in rule.vms:
+            continue
+        message = _violated(case, rule, real)
+        if not message:
+            continue
+        binding = rule.mandatory or (rules.places(ref) and case.occasion != "vmotion")
+        if binding and case.occasion != "ha_restart":
+            help = "change that rule, or choose another host"
+            yield case.no(message, help, fault="RuleViolation")
+        else:
+            yield case.preferred(message)
+
+
+def _violated(case: Case, rule: VmRule, there: dict[str, str]) -> str:
+    if rule.apart:
+        others = sorted(case.situation.on(case.host.ref)[vm].name for real, vm in there.items() if real in rule.vms)
+        return (
+            f"the DRS rule '{rule.name}' keeps the VM apart from {', '.join(others)}, which runs there"
+            if others
+            else ""
+        )
+    estate = case.situation.view.estate
+    known = {real_ref(estate, v): v for own in case.situation.running.values() for v in own}
+    elsewhere = sorted(
+        estate[known[vm]].name
+        for vm in rule.vms
+        if vm in known and known[vm] != case.vm.ref and case.situation.home(known[vm]) != case.host.ref
+    )
+    if not elsewhere:
+        return ""
+    return f"the DRS rule '{rule.name}' keeps the VM together with {', '.join(elsewhere[:3])}, which runs elsewhere"

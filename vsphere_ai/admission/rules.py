@@ -1,0 +1,110 @@
+"""DRS rules of a cluster: those that are there, whoever made them, and those that a plan makes.
+
+Source: vSphere Web Services API reference, ClusterRuleInfo and its subtypes; vSphere Resource Management 8.0, "Using
+Affinity Rules". Groups are joined by name; a rule that is not enabled is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vsphere_ai.model.cluster_rules import APART, FEWEST, ON_HOSTS, TOGETHER, WantedRules
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.steps import ClusterRules as RulesStep
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.vm_sets import real_ref
+
+
+@dataclass(frozen=True)
+class HostRule:
+    """A rule that keeps VMs on hosts (`allowed`; None: on any), or off them (`forbidden`); references."""
+
+    name: str
+    mandatory: bool
+    vms: frozenset[str]
+    allowed: frozenset[str] | None
+    forbidden: frozenset[str]
+
+    def permits(self, vm: str, host: str) -> bool:
+        """Return whether a VM may be on a host as far as this rule goes."""
+        return vm not in self.vms or ((self.allowed is None or host in self.allowed) and host not in self.forbidden)
+
+
+@dataclass(frozen=True)
+class VmRule:
+    """A rule that keeps VMs (references) on hosts of their own (`apart`), or on one host."""
+
+    name: str
+    mandatory: bool
+    vms: frozenset[str]
+    apart: bool
+
+
+@dataclass(frozen=True)
+class ClusterRules:
+    """The enabled rules of a cluster, and whether DRS is on there; None where its settings were not read."""
+
+    drs: bool | None = None
+    of_hosts: tuple[HostRule, ...] = ()
+    of_vms: tuple[VmRule, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    """VMs that DRS neither places nor moves."""
+
+    def places(self, vm: str) -> bool:
+        """Return whether DRS chooses the host of a VM when it powers on."""
+        return bool(self.drs) and vm not in self.excluded
+
+
+def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) -> ClusterRules:
+    """Return the rules of a cluster; `steps` are those of the plan that make rules of sets there."""
+    config: Mapping[str, Any] | None = cluster.get("configurationEx") if cluster is not None else None
+    if config is None:
+        return ClusterRules()
+    wanted = [s.wanted for s in steps if isinstance(s, RulesStep) and cluster is not None and s.cluster == cluster.ref]
+    own = {name for each in wanted for name in each.names}
+    groups = {g.get("name"): g for g in config.get("group") or ()}
+    there = [r for r in config.get("rule") or () if r.get("enabled") is True and r.get("name") not in own]
+    of_hosts = (*_of_hosts(there, groups), *_wanted_hosts(wanted, estate))
+    of_vms = (*_of_vms(there), *_wanted_vms(wanted, estate))
+    drs = config.get("drsConfig") or {}
+    overrides = config.get("drsVmConfig") or () if drs.get("enableVmBehaviorOverrides") is not False else ()
+    excluded = frozenset(str(o.get("key")) for o in overrides if o.get("enabled") is False)
+    return ClusterRules(bool(drs.get("enabled")), of_hosts, of_vms, excluded)
+
+
+def _of_hosts(rules: Iterable[Mapping[str, Any]], groups: Mapping[Any, Mapping[str, Any]]) -> Iterator[HostRule]:
+    for rule in rules:
+        if rule.get("_typeName") != ON_HOSTS:
+            continue
+        near, far = rule.get("affineHostGroupName"), rule.get("antiAffineHostGroupName")
+        yield HostRule(
+            str(rule.get("name")),
+            bool(rule.get("mandatory")),
+            frozenset((groups.get(rule.get("vmGroupName")) or {}).get("vm") or ()),
+            frozenset((groups.get(near) or {}).get("host") or ()) if near else None,
+            frozenset((groups.get(far) or {}).get("host") or ()) if far else frozenset(),
+        )
+
+
+def _of_vms(rules: Iterable[Mapping[str, Any]]) -> Iterator[VmRule]:
+    for rule in rules:
+        if rule.get("_typeName") in (APART, TOGETHER):
+            vms = frozenset(rule.get("vm") or ())
+            yield VmRule(str(rule.get("name")), bool(rule.get("mandatory")), vms, rule["_typeName"] == APART)
+
+
+def _wanted_hosts(wanted: Iterable[WantedRules], estate: Estate) -> Iterator[HostRule]:
+    for each in wanted:
+        if each.on_hosts and each.vms:
+            vms = frozenset(real_ref(estate, v) for v in each.vms)
+            yield HostRule(each.names[2], each.on_hosts == "must", vms, frozenset(each.hosts), frozenset())
+
+
+def _wanted_vms(wanted: Iterable[WantedRules], estate: Estate) -> Iterator[VmRule]:
+    for each in wanted:
+        if each.apart and len(each.vms) >= FEWEST:
+            yield VmRule(
+                each.names[0], each.apart == "must", frozenset(real_ref(estate, v) for v in each.vms), apart=True
+            )

@@ -1,0 +1,204 @@
+"""The VMs that run on each host at one moment of a plan, with their sums; changed as the plan goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from vsphere_ai.admission.machine import NOTHING, Machine, Span
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.rules import ClusterRules, rules_of
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
+
+
+@dataclass
+class Load:
+    """What the running VMs of a host take together. `unknown_memory` counts those whose reservation was not read."""
+
+    memory_mb: Span = NOTHING
+    mhz: int = 0
+    cpus: int = 0
+    exclusive_cores: int = 0
+    unknown_memory: int = 0
+
+    def add(self, vm: Machine, sign: int = 1) -> None:
+        """Add a VM, or take it away with a `sign` of -1."""
+        need = vm.memory_need_mb
+        if need is None:
+            self.unknown_memory += sign
+        else:
+            self.memory_mb = Span(self.memory_mb.low + sign * need.low, self.memory_mb.high + sign * need.high)
+        self.mhz += sign * vm.reserved_mhz
+        self.cpus += sign * (vm.cpus or 0)
+        self.exclusive_cores += sign * vm.exclusive_cores
+
+
+@dataclass
+class Situation:
+    """The running VMs of each host; `running` maps the references of hosts to VMs by reference.
+
+    What was read of shared things (resource pools, datastores, vSphere HA) holds for the VMs that ran then: `before` is
+    that situation, and what this one takes more is the difference.
+    """
+
+    view: View
+    machines: Machines
+    running: dict[str, dict[str, Machine]]
+    added_rules: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
+    """References of hosts that are out of service at this moment because of the plan."""
+    up: frozenset[str] = frozenset()
+    """References of hosts that the plan has brought into service again by then."""
+
+    # -- made
+
+    @classmethod
+    def as_read(cls, view: View, machines: Machines) -> Situation:
+        """Return the situation when the estate was read."""
+        running: dict[str, dict[str, Machine]] = {}
+        for ref in machines.on:
+            host = str(view.estate[ref].get("runtime.host") or "")
+            running.setdefault(host, {})[ref] = machines.present(ref)
+        return cls(view, machines, running)
+
+    def copy(self) -> Situation:
+        """Return the same situation, to be changed apart from this one."""
+        made = Situation(
+            self.view,
+            self.machines,
+            {h: dict(own) for h, own in self.running.items()},
+            self.added_rules,
+            self.down,
+            self.up,
+        )
+        made.__dict__["before"] = self.before
+        made._rules.update(self._rules)
+        return made
+
+    @cached_property
+    def before(self) -> Situation:
+        """The situation when the estate was read."""
+        return Situation.as_read(self.view, self.machines)
+
+    # -- changed
+
+    def arrive(self, vm: Machine, host: str) -> None:
+        """Let a VM run on a host (reference), where it did not."""
+        self.running.setdefault(host, {})[vm.ref] = vm
+        if host in self._loads:
+            self._loads[host].add(vm)
+        self._homes[vm.ref] = host
+        for shared in self._deltas:
+            shared.add(vm, 1)
+
+    def leave(self, ref: str) -> Machine | None:
+        """Let a VM run no more; return it, None where it did not run."""
+        host = self._homes.pop(ref, None)
+        vm = self.running.get(host, {}).pop(ref, None) if host is not None else None
+        if vm is None or host is None:
+            return None
+        if host in self._loads:
+            self._loads[host].add(vm, -1)
+        for shared in self._deltas:
+            shared.add(vm, -1)
+        return vm
+
+    # -- looked at
+
+    def home(self, ref: str) -> str | None:
+        """Return the reference of the host that a VM runs on, None where it does not run."""
+        return self._homes.get(ref)
+
+    def on(self, host: str) -> Mapping[str, Machine]:
+        """Return the VMs that run on a host, by reference."""
+        return self.running.get(host, {})
+
+    def load(self, host: str, without: str = "") -> Load:
+        """Return what the VMs of a host take together, one of them left out."""
+        if host not in self._loads:
+            load = Load()
+            for vm in self.on(host).values():
+                load.add(vm)
+            self._loads[host] = load
+        other = self.on(host).get(without)
+        if other is None:
+            return self._loads[host]
+        left = Load(**self._loads[host].__dict__)
+        left.add(other, -1)
+        return left
+
+    def hosts_of(self, cluster: str) -> Iterator[Facts]:
+        """Yield the hosts of a cluster."""
+        return (self.view.estate[h.ref] for h in self.view.estate.hosts_in(cluster))
+
+    def cluster(self, host: str) -> Facts | None:
+        """Return the cluster or compute resource of a host."""
+        return self.view.estate.cluster_of(host)
+
+    def rules(self, cluster: str) -> ClusterRules:
+        """Return the DRS rules of a cluster as the plan leaves them."""
+        if cluster not in self._rules:
+            facts = self.view.estate.get(cluster)
+            self._rules[cluster] = rules_of(facts, self.view.estate, self.added_rules.get(cluster, ()))
+        return self._rules[cluster]
+
+    @cached_property
+    def more(self) -> Shared:
+        """What the running VMs take of pools, datastores and clusters beyond what was taken when they were read."""
+        shared = Shared(self)
+        for own, sign in ((self.running, 1), (self.before.running, -1)):
+            for vms in own.values():
+                for vm in vms.values():
+                    shared.add(vm, sign)
+        self._deltas.append(shared)
+        return shared
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        return {ref: host for host, own in self.running.items() for ref in own}
+
+    @cached_property
+    def _loads(self) -> dict[str, Load]:
+        return {}
+
+    @cached_property
+    def _deltas(self) -> list[Shared]:
+        return []
+
+    @cached_property
+    def _rules(self) -> dict[str, ClusterRules]:
+        return {}
+
+
+class Shared:
+    """Sums over all VMs of a situation, less what was there before: of pools, datastores and clusters."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self.pool_mb: dict[str, Span] = {}
+        self.pool_mhz: Counter[str] = Counter()
+        self.swap_mb: Counter[str] = Counter()
+        self.cluster_mb: dict[str, Span] = {}
+        self.cluster_mhz: Counter[str] = Counter()
+
+    def add(self, vm: Machine, sign: int) -> None:
+        """Add a running VM, or take it away with a `sign` of -1."""
+        need = vm.memory_need_mb or NOTHING
+        for sums, key in ((self.pool_mb, vm.pool), (self.cluster_mb, self._situation.machines.cluster(vm))):
+            now = sums.get(key, NOTHING)
+            sums[key] = Span(now.low + sign * need.low, now.high + sign * need.high)
+        self.pool_mhz[vm.pool] += sign * vm.reserved_mhz
+        self.cluster_mhz[self._situation.machines.cluster(vm)] += sign * vm.reserved_mhz
+        self.swap_mb[vm.home] += sign * (vm.swap_mb or 0)
+
+
+def powered_on(situation: Situation, refs: Iterable[str]) -> None:
+    """Let VMs run where they are registered, as the plan leaves them."""
+    for ref in refs:
+        host = str(situation.view.estate[ref].get("runtime.host") or "")
+        situation.leave(ref)
+        situation.arrive(situation.machines.planned(ref), host)
