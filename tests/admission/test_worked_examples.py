@@ -53,7 +53,7 @@ def vm(**figures):
 def farm(cluster=None, pool=None, store=None, objects=(), running=(RUNNING,), **host):
     """A situation with the host, its cluster, pool and datastore."""
     facts = [Facts(HOST, {**HARDWARE, **host}), Facts(CLUSTER, {"name": "C", **(cluster or {})}), *objects]
-    facts += [Facts(POOL, {"name": "pool", "owner": CLUSTER, **pool})] if pool else []
+    facts += [Facts(POOL, {"name": "pool", "owner": CLUSTER, "parent": "ResourcePool:root", **pool})] if pool else []
     facts += [Facts(STORE, {"name": "store", **store})] if store else []
     facts += [Facts(m.ref, {"name": m.name, "runtime.host": HOST, "runtime.powerState": "poweredOn"}) for m in running]
     facts.append(Facts("VirtualMachine:new", {"name": "new", "runtime.host": HOST, "runtime.powerState": "poweredOff"}))

@@ -17,7 +17,7 @@ class Machines:
     """VMs by reference, each made once. `steps` are what a plan does, by the reference of its target."""
 
     def __init__(self, view: View, steps: Mapping[str, Sequence[Step]] | None = None) -> None:
-        self._view, self._steps = view, steps or {}
+        self._view, self.steps = view, steps or {}
         self._present: dict[str, Machine] = {}
         self._planned: dict[str, Machine] = {}
 
@@ -38,7 +38,7 @@ class Machines:
         """Return a VM as the plan leaves it: with the devices of its planned states, and the changes of its steps."""
         if ref not in self._planned:
             view, facts = self._view, self._view.estate[ref]
-            steps = self._steps.get(ref, ())
+            steps = self.steps.get(ref, ())
             if not steps and not view.planned_kinds(ref) and not _is_stated(view, ref):
                 self._planned[ref] = self.present(ref)
             else:

@@ -15,6 +15,7 @@ from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differe
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.planning.admitted import answers, concerned, doubts, final_situation, refusals
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.needed_facts import missing_facts
@@ -157,17 +158,22 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     impact = _with_losses(impact, done.before)
     impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
     found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
-    findings = found or unread(done.view)
-    refusals = {
+    left = view_after(done.view, impact.migrations)
+    every = [p.step for p in ordered]
+    asked = concerned(every, done.before)
+    admitted = tuple(answers(final_situation(left, every, running), asked))
+    findings = (*(found or unread(done.view)), *doubts(admitted, asked))
+    against = {
         *done.problems,
         *in_the_way,
         *_stranded(done, impact.power_cycles),
-        *_no_room(view_after(done.view, impact.migrations), desired, changing),
+        *_no_room(left, desired, changing),
+        *refusals(admitted, asked, {p.target for p in done.problems}),
         *_as_problems(findings, estate),
         *silent(impact, done.before),
     }
     items = tuple(_noted(done, order_notes(power_on.orders)))
-    made = Plan(estate.about, playbook, items, _telling(refusals), findings, ordered, impact)
+    made = Plan(estate.about, playbook, items, _telling(against), findings, ordered, impact)
     return replace(made, asked=asked_of(desired), placed=placed_on(done.before, done.view, changing, impact))
 
 

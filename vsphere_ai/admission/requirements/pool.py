@@ -29,6 +29,8 @@ def pool(case: Case) -> Iterator[Reason]:
     """
     vm, situation = case.vm, case.situation
     own = situation.view.estate.get(vm.pool)
+    if own is not None and not str(own.get("parent") or "").startswith(("ResourcePool:", "VirtualApp:")):
+        own = None  # the pool of a whole cluster or host: what its hosts have left decides
     if own is None or (situation.home(vm.ref) is not None and case.occasion in ("vmotion", "evacuate")):
         return
     need = vm.memory_need_mb

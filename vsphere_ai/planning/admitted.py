@@ -1,0 +1,105 @@
+"""Admission of what a plan powers on or changes while it runs, in the estate as the plan leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from vsphere_ai.admission.admit import Admission, admit, every_requirement
+from vsphere_ai.admission.base import Occasion
+from vsphere_ai.admission.machines import Machines, planned_steps
+from vsphere_ai.admission.situation import Situation, powered_on
+from vsphere_ai.model.finding import Finding, Verdict
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.steps import ClusterRules, Destroy, PowerOn, Reconfigure, Step
+from vsphere_ai.model.view import View
+
+ELSEWHERE = frozenset({"admission.gpu"})
+"""Asked for all VMs of a host together, with the order in which they power on: `planning.capacity`."""
+Concerned = Mapping[Target, Occasion]
+
+
+def concerned(steps: Iterable[Step], view: View) -> Concerned:
+    """Return the VMs that a plan powers on, or changes while they run, and which of these it does."""
+    found: dict[Target, Occasion] = {}
+    for step in steps:
+        if step.target.kind != "vm":
+            continue
+        if isinstance(step, PowerOn):
+            cycled = step.target.ref in view.estate.objects and view.estate.is_on(step.target.ref)
+            found[step.target] = "power_cycle" if cycled else "power_on"
+        elif isinstance(step, Reconfigure) and view.estate.is_on(step.target.ref):
+            found.setdefault(step.target, "reconfigure")
+    return found
+
+
+def final_situation(view: View, steps: Sequence[Step], running: Collection[str]) -> Situation:
+    """Return where VMs run once a plan is carried out, as its steps leave them. `running` are all that are on then."""
+    machines = Machines(view, planned_steps(steps))
+    situation = Situation.as_read(view, machines).copy()
+    situation.added_rules = _rules(steps)
+    gone = {s.target.ref for s in steps if isinstance(s, Destroy)}
+    for ref in machines.on:
+        if ref in gone:
+            situation.leave(ref)
+    changed = [ref for ref in running if ref in machines.steps or not view.estate.is_on(ref)]
+    powered_on(situation, (ref for ref in changed if ref not in gone))
+    return situation
+
+
+def _rules(steps: Iterable[Step]) -> Mapping[str, tuple[Step, ...]]:
+    found: dict[str, tuple[Step, ...]] = {}
+    for step in steps:
+        if isinstance(step, ClusterRules):
+            # those that come once guests are ready say the same with fewer overrides
+            found[step.cluster] = (*(s for s in found.get(step.cluster, ()) if _other(s, step)), step)
+    return found
+
+
+def _other(one: Step, other: ClusterRules) -> bool:
+    return not (isinstance(one, ClusterRules) and one.wanted.set == other.wanted.set)
+
+
+def answers(
+    situation: Situation, asked: Concerned, hosts: Mapping[str, str] | None = None
+) -> Iterator[tuple[Target, Target, Admission]]:
+    """Yield each VM with its host and the answer. `hosts` has references of hosts that are not those of the facts."""
+    estate = situation.view.estate
+    every = tuple(r for r in every_requirement() if r.id not in ELSEWHERE)
+    for vm, occasion in sorted(asked.items()):
+        ref = (hosts or {}).get(vm.ref) or situation.home(vm.ref)
+        host = estate.get(ref)
+        if host is None:
+            continue
+        answer = admit(situation.machines.planned(vm.ref), host, situation, occasion, every)
+        yield vm, Target("host", host.name, host.ref), answer
+
+
+WORDS: Mapping[Occasion, str] = {
+    "power_on": "it could not power on",
+    "power_cycle": "it has to be powered off, and could not power on again",
+    "reconfigure": "it runs, and could not be changed",
+}
+
+
+def refusals(
+    found: Iterable[tuple[Target, Target, Admission]], asked: Concerned, known: Collection[Target]
+) -> Iterator[Problem]:
+    """Yield what stands against them; of VMs that are `known` to be refused for another reason nothing more."""
+    for vm, host, answer in found:
+        if vm in known:
+            continue
+        for reason in answer.refusals:
+            message = f"{WORDS[asked[vm]]} on {host.name}: {reason.message}"
+            yield Problem(vm, reason.rule, message, reason.help or "use another host")
+
+
+def doubts(found: Iterable[tuple[Target, Target, Admission]], asked: Concerned) -> Iterator[Finding]:
+    """Yield what could not be decided, and what is against a power-on without forbidding it."""
+    sources = {r.id: r.source for r in every_requirement()}
+    for vm, host, answer in found:
+        for reason in answer.reasons:
+            if reason.verdict == "unknown" or (reason.verdict == "preferred" and asked[vm] != "reconfigure"):
+                verdict: Verdict = "unknown" if reason.verdict == "unknown" else "warn"
+                evidence = (("runtime.host", host.name),)
+                message = f"on {host.name}: {reason.message}"
+                yield Finding(vm, reason.rule, verdict, message, evidence, sources[reason.rule], reason.help)
