@@ -89,21 +89,11 @@ def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
 
 def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Problem]:
     where = f"it runs on {host.name}, which has to enter maintenance mode"
-    networks = estate[vm.ref].get("network", ())
-    missing: list[list[str]] = []
-    for other in (h for h in estate.hosts_for(vm.ref) if h != host and not is_down(estate, h)):
-        missing.append([n for n in networks if n not in estate[other.ref].get("network", ())])
-        if not missing[-1]:
-            break
-    if not missing:
+    others = any(h != host and not is_down(estate, h) for h in estate.hosts_for(vm.ref))
+    if not others:
         message = f"{where}; no other host of its cluster is connected and in service, so it has nowhere to move"
         yield Problem(vm, "rolling.nowhere", message, POWER_OFF)
-    elif all(missing):
-        closest = min(missing, key=len)
-        names = ", ".join(f.name if (f := estate.get(ref)) else ref.partition(":")[2] for ref in closest)
-        message = f"{where}; no other host of its cluster has its networks (missing: {names})"
-        yield Problem(vm, "rolling.network", message, f"connect another host to them, or {POWER_OFF}")
-    reason = why_not_moved(estate, vm, host) if missing and drs else ""
+    reason = why_not_moved(estate, vm, host) if others and drs else ""
     if reason:
         yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
@@ -29,6 +31,7 @@ from vsphere_ai.model.steps import (
     Step,
 )
 from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
+from vsphere_ai.planning.departures import Departures
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
@@ -158,6 +161,7 @@ def arrange(
     rolls = _rolls(work)
     moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
     _add_moves(work, moves)
+    work.problems += _without_place(work, rolls, moves, outlook)
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in worked_on:
@@ -286,6 +290,18 @@ def _add_moves(work: _Arrangement, moves: Moves) -> None:
         last[cluster] = steps[-1]
         work.chains[host] = steps + work.chains[host]
         work.firsts[host] = [steps[0]]
+
+
+def _without_place(work: _Arrangement, rolls: Sequence[Roll], moves: Moves, outlook: Outlook) -> list[Problem]:
+    """Return the VMs that have to leave a host for its window, and that no other host takes then."""
+    if not work.moves and not moves.by_host:
+        return []
+    refused = {p.target for p in work.problems}
+    off = [*work.cycled, *work.destroyed, *(t for t in refused if t.kind == "vm")]
+    going_off = grouped(off, lambda vm: work.estate.host_of(vm.ref))
+    known = {host: vms for host, vms in going_off.items() if host is not None}
+    before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
+    return Departures(before, moves.by_host, known).run(rolls)
 
 
 def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
