@@ -344,10 +344,12 @@ def test_a_datastore_of_another_host_and_a_network_that_is_missing():
         assert (told, faults) == ("no", {"CannotAccessVmDisk", "CannotAccessNetwork"})
 
 
-def test_a_bios_image_with_a_vgpu_is_refused():
-    told, _, rules = answer(farm(), vm(firmware="bios", reserved_mb=gb(16), vgpus=("grid_a100-40c",)))
-    assert told == "no"
-    assert "admission.firmware" in rules
+@pytest.mark.parametrize("occasion", ["power_on", "vmotion", "evacuate", "ha_restart"])
+def test_a_device_by_its_address_ties_a_vm_to_one_host(occasion):
+    machine = vm(reserved_mb=gb(16), claims=(pci.Claim("0000:3b:00.0"),), tied_to="HostSystem:elsewhere")
+    _, _, rules = answer(farm(), machine, occasion)
+    assert "admission.fixed-device" in rules
+    assert "admission.fixed-device" not in answer(farm(), replace(machine, tied_to=HOST), occasion)[2]
 
 
 def test_what_was_not_read_is_unknown_and_never_zero():

@@ -104,7 +104,8 @@ def test_as_wanted():
 
 def test_a_first_group_implies_what_it_needs():
     bare = tuned(VM, ESX1, config__version="vmx-20", config__firmware="bios")
-    judged = judge(want(PAIR), VM, around(bare))
+    assert set(judge(want(PAIR), VM, around(bare)).problems) == {"device_groups.firmware"}
+    judged = judge(want(PAIR), VM, around(bare), stated={(VM.ref, "hardware"): VmHardware(firmware="efi")})
     assert judged.problems == {}
     assert judged.settled.members == (CARD, CARD)
     step = judged.step

@@ -83,7 +83,9 @@ def test_as_wanted():
 
 
 def test_a_first_gpu_implies_what_it_needs():
-    judged = judge(want(F0), VM, around(config__firmware="bios"))
+    assert set(judge(want(F0), VM, around(config__firmware="bios")).problems) == {"pci_devices.firmware"}
+    efi = {(VM.ref, "hardware"): VmHardware(firmware="efi")}
+    judged = judge(want(F0), VM, around(config__firmware="bios"), stated=efi)
     assert judged.fields["host"] == (None, ESX1.name)
     assert judged.fields["mmio_size_gb"] == (None, 128)
     step = judged.step

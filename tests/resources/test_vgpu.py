@@ -102,8 +102,12 @@ def test_the_first_vgpu_brings_memory_and_mmio_in_one_reconfigure():
     assert step.needs_power_off
 
 
-def test_bios_becomes_efi_and_that_is_noted():
-    judged = judge(want(FULL), VM, around(config__firmware="bios"))
+def test_a_guest_installed_under_bios_is_refused_unless_the_play_states_efi():
+    refused = judge(want(FULL), VM, around(config__firmware="bios")).problems
+    assert set(refused) == {"vgpu.firmware"}
+    assert "BIOS" in refused["vgpu.firmware"].message
+    efi = {(VM.ref, "hardware"): VmHardware(firmware="efi")}
+    judged = judge(want(FULL), VM, around(config__firmware="bios"), stated=efi)
     assert judged.fields["firmware"] == ("bios", "efi")
     assert judged.step.spec["firmware"] == "efi"
     assert any("BIOS" in note for note in judged.notes)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.capacity_judges import pci
+from support.choice_rooms import room
 
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
@@ -27,9 +28,7 @@ def chooser(gpus, *, memory=None, sets=None, spare=0, there=()):
     for host, modes in gpus.items():
         slots += [GpuSlot(host, pci(n), A100, "mig" if m else "time_sliced") for n, m in enumerate(modes)]
     farm = GpuHosts(tuple(slots), dict.fromkeys(gpus, "performance"))
-    rooms = {
-        h: HostRoom(Facts(f"HostSystem:{h}", {}), (memory or {}).get(h), sets=(sets or {}).get(h, {})) for h in gpus
-    }
+    rooms = {h: room(h, (memory or {}).get(h), (sets or {}).get(h, {})) for h in gpus}
     demands = tuple(VmDemand(n, (p,), frozenset(gpus)) for n, _, p in there)
     return Chooser(farm, farm, demands, {n: h for n, h, _ in there}, rooms, spare)
 

@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.choice_rooms import room
 
 from vsphere_ai.capacity.verdict import GpuHosts
-from vsphere_ai.model.facts import Facts
-from vsphere_ai.sets.choice import Chooser, HostRoom, Need
+from vsphere_ai.sets.choice import Chooser, Need
 from vsphere_ai.sets.leaf_choice import choose, cost
 from vsphere_ai.sets.leaves import Rails
 
@@ -19,7 +19,7 @@ FARM = GpuHosts((), {})
 
 
 def chooser(memory, sets=None):
-    rooms = {h: HostRoom(Facts(f"HostSystem:{h}", {}), mb, sets=(sets or {}).get(h, {})) for h, mb in memory.items()}
+    rooms = {h: room(h, mb, (sets or {}).get(h, {})) for h, mb in memory.items()}
     return Chooser(FARM, FARM, (), {}, rooms)
 
 

@@ -34,6 +34,11 @@ class Admission:
         return tuple(r for r in self.reasons if r.verdict == "no")
 
     @property
+    def words_against(self) -> str:
+        """The refusals as words; "" where the VM may run there, or it is not known whether it may."""
+        return "; ".join(r.message for r in self.refusals)
+
+    @property
     def words(self) -> str:
         """The reasons that decide, as words."""
         decisive = self.refusals or tuple(r for r in self.reasons if r.verdict == "unknown")

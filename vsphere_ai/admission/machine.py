@@ -95,6 +95,8 @@ class Machine:
     pool: str = ""
     remote: tuple[tuple[str, str], ...] = ()
     """Connected drives: pairs of a label and what is in it: the path of an ISO image, or ``a device of the host``."""
+    tied_to: str = ""
+    """Reference of the host of which it has a device by its address; empty where it has none."""
     affinity: bool = False
     """Whether its vCPUs are bound to processors of its host, which vMotion refuses."""
 
@@ -196,6 +198,11 @@ def machine_of(
         remote=tuple(_drives(devices)),
         affinity=bool((facts.get("config.cpuAffinity") or {}).get("affinitySet")),
     )
+
+
+def has_fixed(devices: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether some of these devices is the one at an address of one host."""
+    return any((d.get("backing") or {}).get("_typeName") == pci.FIXED for d in devices)
 
 
 def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Span:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from vsphere_ai.admission.machine import Machine, facts_after, machine_of
+from vsphere_ai.admission.machine import DEVICES, Machine, facts_after, has_fixed, machine_of
 from vsphere_ai.fabric import pci
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.resources.mixins import device_states, vgpus_of
 
 
@@ -31,7 +34,9 @@ class Machines:
     def present(self, ref: str) -> Machine:
         """Return a VM as it was read."""
         if ref not in self._present:
-            self._present[ref] = machine_of(self._view.estate[ref])
+            facts = self._view.estate[ref]
+            tied = str(facts.get("runtime.host") or "") if has_fixed(facts.get(DEVICES) or ()) else ""
+            self._present[ref] = replace(machine_of(facts), tied_to=tied)
         return self._present[ref]
 
     def planned(self, ref: str) -> Machine:
@@ -42,9 +47,20 @@ class Machines:
             if not steps and not view.planned_kinds(ref) and not _is_stated(view, ref):
                 self._planned[ref] = self.present(ref)
             else:
-                vm = Target("vm", facts.name, ref)
-                self._planned[ref] = machine_of(facts_after(facts, steps), vgpus_of(vm, view), claims_of(vm, view))
+                vm, after = Target("vm", facts.name, ref), facts_after(facts, steps)
+                made = machine_of(after, vgpus_of(vm, view), claims_of(vm, view))
+                self._planned[ref] = replace(made, tied_to=self._tied(facts, after))
         return self._planned[ref]
+
+    def _tied(self, before: Facts, after: Facts) -> str:
+        """Return the host of a fixed device that a VM keeps: its own host, for a clone that of its source."""
+        keys = {d.get("key") for d in before.get(DEVICES) or ()}
+        if not has_fixed(d for d in after.get(DEVICES) or () if d.get("key") in keys):
+            return ""
+        member = member_of(self._view.estate, before.ref)
+        new = member is not None and not member.exists
+        source = self._view.estate.get(member.place.source) if member is not None and new else before
+        return str((source.get("runtime.host") if source else "") or "")
 
     def cluster(self, vm: Machine) -> str:
         """Return the reference of the cluster or compute resource that a VM is in, "" where that is not known."""

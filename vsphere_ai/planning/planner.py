@@ -25,6 +25,7 @@ from vsphere_ai.planning.power_on_order import order_notes, power_ons
 from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook, view_after
+from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus
 from vsphere_ai.resources.makes_vms import MakesVms
@@ -252,6 +253,16 @@ def again(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target) ->
     """Return the steps that are left on one target, as its kinds give them; None when that is not known."""
     done = _alone(desired, estate, kinds, target, says=True)
     return None if done.problems else tuple(done.steps)
+
+
+def steps_alone(view: View, target: Target) -> tuple[Step, ...]:
+    """Return the steps of what the playbook states of one target, on a view; of what has problems there are none."""
+    states = tuple(s for (ref, _), s in view.stated.items() if ref == target.ref and isinstance(s, Resource))
+    done = _Pass(view, view)
+    ordered = sort_kinds(kinds())
+    for state in sorted(states, key=lambda s: ordered.index(s.kind)):
+        _plan_state(done, target, state, says=False)
+    return tuple(done.steps)
 
 
 def _alone(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target, *, says: bool) -> _Pass:

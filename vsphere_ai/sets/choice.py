@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
+from vsphere_ai.admission.machine import Machine
 from vsphere_ai.capacity.host import likeness
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_failure
@@ -26,7 +27,7 @@ class Need:
     """What a new VM needs of its host.
 
     `profiles` are its vGPUs, `memory_mb` is what it reserves, `claims` are its whole devices, and `hosts` the names of
-    those that it may be on. `apart`: no other VM of its set may be there.
+    those that it may be on. `apart`: no other VM of its set may be there. `machine` has all that a host has to carry.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Need:
     memory_mb: int = 0
     claims: tuple[pci.Claim, ...] = ()
     apart: bool = False
+    machine: Machine | None = None
 
     @property
     def alike(self) -> Need:
@@ -45,13 +47,16 @@ class Need:
 
 @dataclass(frozen=True)
 class HostRoom:
-    """What a host has left beside its GPUs: MB of memory (None: not known), and devices without those of `taken`.
+    """What decides beside GPUs which VMs a host takes: why it is `against` some together, and devices but for `taken`.
 
-    `sets` counts the VMs that it has of each set, `rank` sorts hosts that have as many.
+    `alike` is equal for hosts that are against the same; `free_mb` is the memory that is left to reserve. `sets` counts
+    the VMs that it has of each set, `rank` sorts hosts that have as many.
     """
 
     facts: Facts
-    memory_mb: int | None = None
+    against: Callable[[Sequence[Need]], str] = lambda _needs: ""
+    alike: Hashable = None
+    free_mb: float | None = None
     taken: tuple[pci.Claim, ...] = ()
     sets: Mapping[str, int] = field(default_factory=dict)
     rank: tuple[object, ...] = ()
@@ -102,7 +107,7 @@ class Chooser:
             chosen = self._spread(needs, with_gpus)
             if len(chosen) == len(needs) and self._holds(chosen, needs):
                 yield chosen, False
-        elif isinstance(answer, NoFit) and not self.spare and not answer.no_order:
+        elif isinstance(answer, NoFit) and not self.spare and not answer.no_order and any(n.profiles for n in needs):
             return
         yield from ((hosts, False) for hosts in self._searched(needs))
 
@@ -186,7 +191,7 @@ class Chooser:
     def takes(self, host: str, needs: Sequence[Need]) -> bool:
         """Return whether VMs can all be on a host, beside those that are there."""
         have = self.rooms[host]
-        if have.memory_mb is not None and sum(n.memory_mb for n in needs) > have.memory_mb:
+        if not self._remembered(("admits", host, tuple(n.alike for n in needs)), lambda: not have.against(needs)):
             return False
         if any(have.sets.get(n.set, 0) + sum(o.set == n.set for o in needs) > 1 for n in needs if n.apart):
             return False
@@ -242,7 +247,7 @@ class Chooser:
         return {
             host: (
                 self._gpus[host],
-                have.memory_mb,
+                have.alike,
                 tuple(sorted(have.sets.items())),
                 host if pci.passthroughs(have.facts) else "",
             )

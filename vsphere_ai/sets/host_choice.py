@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vsphere_ai.admission.admit import admit, requirements
 from vsphere_ai.admission.gpus import as_laid_out, question_of
+from vsphere_ai.admission.machine import LOCKED, Machine
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.requirements.cpu_reservation import MHZ
+from vsphere_ai.admission.requirements.memory import capacity
+from vsphere_ai.admission.requirements.vcpus import CORES
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.verdict import GpuHosts
 from vsphere_ai.fabric import networks
 from vsphere_ai.language.play import TargetPlans, stated_of
@@ -16,7 +23,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of
 from vsphere_ai.planning.capacity import room_words
-from vsphere_ai.planning.planner import view_as_planned, will_run
+from vsphere_ai.planning.planner import steps_alone, view_as_planned, will_run
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.resources.mixins import device_states, vgpus_of
@@ -25,13 +32,16 @@ from vsphere_ai.sets.leaf_choice import OnLeaves
 from vsphere_ai.sets.leaf_choice import choose as choose_on_leaves
 from vsphere_ai.sets.leaves import Leaves, Rails
 from vsphere_ai.sets.members import SetPlay
-from vsphere_ai.sets.placement import in_service
 from vsphere_ai.sets.places import hosts_of
 from vsphere_ai.sets.rules import allows
 
-MEMORY = "config.hardware.memoryMB"
-LOCKED, RESERVED = "config.memoryReservationLockedToMax", "config.memoryAllocation.reservation"
-HOST_MEMORY = "hardware.memorySize"
+ALONE = requirements(shared=False)
+"""What depends on host and VM only."""
+TOGETHER = requirements(
+    shared=True, without=("admission.gpu", "admission.devices", "admission.ha", "admission.vm-rule")
+)
+"""What depends on the VMs of the host. GPUs and devices are matched to all at once; what concerns clusters is judged
+when every VM has its host."""
 
 
 def with_hosts(
@@ -95,54 +105,49 @@ class _Alike:
         profiles = vgpus_of(vm, view)
         claims = tuple(c for s in states for c in s.whole_devices(vm, view))
         full = wanted.reserves_memory or profiles or claims or facts.get(LOCKED)
-        memory = int(facts.get(MEMORY if full else RESERVED) or 0)
+        machine = _machine(view, wanted, member, reserves_all=bool(full))
         apart = wanted.placement.anti_affinity == "must"
         unfit: dict[str, str] = {}
+        situation = Situation(view, Machines(view), {})
         hosts = hosts_of(wanted, member.place, view.estate)
-        serving = {h.ref for h in in_service(hosts)}
         for host in hosts:
             target = Target("host", host.name, host.ref)
             reasons = (
-                "it is not in service" if host.ref not in serving else "",
                 "" if allows(wanted.placement, host.name) else "'placement: hosts' leaves it out",
-                _no_network(view, wanted, member, host, hosts),
-                _no_datastore(view.estate, member, host),
+                admit(machine, host, situation, "power_on", ALONE).words_against,
                 *(f"it does not have what {s.kind} asks for" for s in states if not s.runs_on(target, view)),
             )
             if why := next(filter(None, reasons), ""):
                 unfit[host.name] = why
         fit = frozenset(h.name for h in hosts if h.name not in unfit)
         fit = frozenset({approved}) & fit or fit
-        return cls(members, Need(member.ref, member.set, fit, profiles, memory, claims, apart), unfit)
+        need = Need(member.ref, member.set, fit, profiles, machine.reserved_mb or 0, claims, apart, machine)
+        return cls(members, need, unfit)
 
 
-def _no_network(view: View, wanted: WantedSet, member: Member, host: Facts, hosts: Sequence[Facts]) -> str:
-    """Return the port groups that a host lacks and that another host has: those that a plan makes, none shows yet."""
-    there = host.get("network")
-    if there is None:
-        return ""
-    lacking = []
+def _machine(view: View, wanted: WantedSet, member: Member, *, reserves_all: bool) -> Machine:
+    """Return what a new VM takes of its host, as the plan leaves it; `reserves_all`: all of its memory is reserved."""
+    estate, place, vm = view.estate, member.place, Target("vm", member.name, member.ref)
+    machine = Machines(view, {vm.ref: steps_alone(view, vm)}).planned(vm.ref)
+    source = estate.get(place.source)
+    stores = (place.datastore,) if place.datastore else (source.get("datastore") or ()) if source else ()
+    stores = tuple(s for s in stores if s.startswith("Datastore:"))
+    reserved = machine.memory_mb if reserves_all else machine.reserved_mb
+    return replace(
+        machine,
+        reserved_mb=reserved,
+        networks=tuple(dict.fromkeys((*machine.networks, *_networks(view, wanted, member)))),
+        datastores=(*stores, *place.more_datastores),
+        home=next(iter(stores), ""),
+    )
+
+
+def _networks(view: View, wanted: WantedSet, member: Member) -> Iterator[str]:
+    """Yield the networks of a new VM that are there; those that a plan makes, none shows yet."""
     for name in dict.fromkeys(n.port_group for n in wanted.nics):
         group = networks.for_place(view.estate, member.place, name).network
-        if group is None or is_deferred(group.ref) or group.ref in there:
-            continue
-        lacking += [name] if any(group.ref in (h.get("network") or ()) for h in hosts) else []
-    return f"it has no port group {', '.join(lacking)}" if lacking else ""
-
-
-def _no_datastore(estate: Estate, member: Member, host: Facts) -> str:
-    """Return the datastore of a VM and its disks, or of its source, that a host does not reach."""
-    source = estate.get(member.place.source)
-    refs = (member.place.datastore,) if member.place.datastore else (source.get("datastore") or ()) if source else ()
-    for store in filter(None, map(estate.get, (*refs, *member.place.more_datastores))):
-        mounts = store.get("host")
-        if mounts is not None and not any(m["key"] == host.ref and _is_mounted(m) for m in mounts):
-            return f"it does not reach the datastore {store.name}"
-    return ""
-
-
-def _is_mounted(mount: Mapping[str, Mapping[str, object]]) -> bool:
-    return mount["mountInfo"].get("accessible") is not False and mount["mountInfo"].get("mounted") is not False
+        if group is not None and not is_deferred(group.ref):
+            yield group.ref
 
 
 # -- what hosts have
@@ -158,27 +163,41 @@ def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare
     laid_out = any(s.fixed for s in exact)
     homes = {d.name: h.name for d in question.demands if (h := estate.host_of(d.name)) is not None}
     devices = any(each.need.claims for each in alike)
+    situation = _running(view, running)
     return Chooser(
         question.farm,
         GpuHosts(tuple(exact), question.farm.policies) if laid_out else question.farm,
         question.demands,
         homes,
-        {h.name: _room(view, h, running, devices=devices) for h in hosts},
+        {h.name: _room(situation, h, devices=devices) for h in hosts},
         spare if vgpus else 0,
     )
 
 
-def _room(view: View, host: Target, running: frozenset[str], *, devices: bool) -> HostRoom:
-    facts, estate = view.facts(host.ref), view.estate
+def _running(view: View, running: frozenset[str]) -> Situation:
+    """Return the VMs that will run, where they are registered; those that the plan powers on are among them."""
+    machines = Machines(view)
+    on: dict[str, dict[str, Machine]] = {}
+    for ref in {*machines.on, *running}:
+        facts = view.estate.get(ref)
+        if facts is not None and (ref in running or view.estate.kind_of(ref) is None):
+            on.setdefault(str(facts.get("runtime.host") or ""), {})[ref] = machines.planned(ref)
+    return Situation(view, machines, on)
+
+
+def _room(situation: Situation, host: Target, *, devices: bool) -> HostRoom:
+    view, estate = situation.view, situation.view.estate
+    facts = view.facts(host.ref)
     members = {m.ref: m for m in members_of(estate) if not m.leaving}
     there = estate.vms_on(host.ref)
-    on = [vm for vm in there if vm.ref in running]
-    taken = (c for vm in on for _, s in device_states(view, vm.ref) for c in s.whole_devices(vm, view))
-    size = facts.get(HOST_MEMORY)
-    reserved = sum(_reserved(view.facts(vm.ref)) for vm in on)
+    taken = (claim for vm in situation.on(host.ref).values() for claim in vm.claims)
+
+    load, room = situation.load(host.ref), capacity(facts)
     return HostRoom(
         facts,
-        None if size is None else (int(size) >> 20) - reserved,
+        lambda needs: _against(situation, facts, needs),
+        (*load.__dict__.values(), room, facts.get(CORES), facts.get(MHZ)),
+        None if room is None else (room - load.memory_mb).low,
         tuple(taken) if devices else (),
         Counter(members[vm.ref].set for vm in there if vm.ref in members and members[vm.ref].exists),
         # a new VM is on a host only for the time being
@@ -186,9 +205,20 @@ def _room(view: View, host: Target, running: frozenset[str], *, devices: bool) -
     )
 
 
-def _reserved(vm: Facts) -> int:
-    """Return the MB of memory that a running VM has reserved."""
-    return int(vm.get(MEMORY if vm.get(LOCKED) else RESERVED) or 0)
+def _against(situation: Situation, host: Facts, needs: Sequence[Need]) -> str:
+    """Return why VMs are not all taken by a host, one after another, beside those that run there."""
+    arrived = []
+    why = ""
+    for number, machine in enumerate(n.machine for n in needs if n.machine is not None):
+        vm = replace(machine, ref=f"VirtualMachine:new {number}")
+        why = admit(vm, host, situation, "power_on", TOGETHER).words_against
+        if why:
+            break
+        situation.arrive(vm, host.ref)
+        arrived.append(vm.ref)
+    for ref in arrived:
+        situation.leave(ref)
+    return why
 
 
 # -- what is said of them
@@ -247,11 +277,13 @@ def _why(chooser: Chooser, host: str, need: Need, there: Sequence[Need], total: 
 
 def _left(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
     """Return what a host has left for such a VM, in words; empty where it needs nothing that runs out."""
-    memory = chooser.rooms[host].memory_mb
     if need.profiles:
         return room_words(chooser.left(host, there, sorted(set(need.profiles))))
-    if need.memory_mb and memory is not None:
-        return f"{(memory - sum(n.memory_mb for n in there)) >> 10} GB of memory left to reserve"
+    free = chooser.rooms[host].free_mb
+    if need.memory_mb and free is not None:
+        needs = (n.machine.memory_need_mb for n in there if n.machine is not None)
+        left = free - sum(n.high for n in needs if n is not None)
+        return f"{max(int(left), 0) >> 10} GB of memory left to reserve"
     return ""
 
 
@@ -267,9 +299,8 @@ def _refusal(chooser: Chooser, there: Mapping[str, Sequence[Need]], alike: _Alik
 
 def _lack(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
     room = chooser.rooms[host]
-    memory = None if room.memory_mb is None else room.memory_mb - sum(n.memory_mb for n in there)
-    if memory is not None and need.memory_mb > memory:
-        return f"{max(memory, 0) >> 10} GB of memory left to reserve, {need.memory_mb >> 10} GB needed"
+    if why := room.against((*there, need)):
+        return why
     if need.claims and not chooser.takes(host, (*there, replace(need, profiles=()))):
         return "no whole device left that it asks for"
     return _left(chooser, host, need, there) or "not with the other VMs of the set"

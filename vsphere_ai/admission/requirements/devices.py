@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import RUNS, STARTS, Case, Quantity, Reason, requirement
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.fabric import pci
 
@@ -36,6 +36,25 @@ def devices(case: Case) -> Iterator[Reason]:
             yield case.no(f"it has no free {named}: {why}", help, fault="InsufficientHostCapacityFault")
     if vm.functions:
         yield from _functions(case, others)
+
+
+@requirement(
+    "admission.fixed-device",
+    "Devices by their address",
+    occasions=RUNS,
+    source="vSphere Web Services API, VirtualPCIPassthroughDeviceBackingInfo (systemId)",
+    reads={"VirtualMachine": ("runtime.host",)},
+    faults=("GenericVmConfigFault",),
+)
+def fixed_device(case: Case) -> Reason | None:
+    """A VM with the device at an address of one host runs on that host only, a clone of it too."""
+    tied = case.vm.tied_to
+    if not tied or tied == case.host.ref:
+        return None
+    home = case.situation.view.estate.get(tied)
+    named = ", ".join(sorted({c.address for c in case.vm.claims if c.address}))
+    message = f"the VM has the device {named} of {home.name if home else 'another host'}"
+    return case.no(message, "give it a device by vendor and model, or remove the device", "GenericVmConfigFault")
 
 
 def _named(claim: pci.Claim, host: object) -> str:

@@ -68,11 +68,21 @@ def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[P
 
 
 def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
-    """Yield that a playbook states BIOS for a VM that has to have EFI; `needs`: ``this GPU needs``."""
+    """Yield that a VM that has to have EFI is to have BIOS, or was installed for it; `needs`: ``this GPU needs``.
+
+    A guest that was installed under BIOS boots under EFI only if it was prepared for that: a play that states EFI says
+    so.
+    """
     stated = view.said(VmHardware, vm.ref)
-    if stated and stated.firmware == "bios":
+    chosen = stated.firmware if stated else None
+    present = view.facts(vm.ref).get("config.firmware")
+    if chosen == "bios" != present:
         help_ = "write hardware: {firmware: efi}, or leave it out"
         yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi", help_)
+    elif present == "bios" and chosen != "efi":
+        message = f"the guest was installed under BIOS, {needs} EFI: it would not boot any more"
+        help_ = "use an image installed under EFI; for a guest that boots from both, write hardware: {firmware: efi}"
+        yield Problem(vm, rule, message, help_)
 
 
 def firmware_notes(vm: Target, view: View, needs: str) -> Iterator[str]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
+from vsphere_ai.resources._helpers.vm_settings import firmware_problems, memory_problems, version_problems
 from vsphere_ai.resources.vgpu.offer import is_whole, parsed_name
-from vsphere_ai.resources.vm_hardware import VmHardware
 
 MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
 MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
@@ -18,14 +17,7 @@ MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U
 def contradictions(target: Target, view: View) -> Iterator[Problem]:
     """Two settings of one play that would undo each other at every run."""
     yield from memory_problems(target, view, "vgpu.memory", "a vGPU needs")
-    hardware = view.get(VmHardware, target.ref)
-    if hardware and hardware.firmware == "bios" != view.facts(target.ref).get("config.firmware"):
-        yield Problem(
-            target,
-            "vgpu.firmware",
-            "hardware sets firmware bios, a vGPU needs efi",
-            "write hardware: {firmware: efi}, or leave it out",
-        )
+    yield from firmware_problems(target, view, "vgpu.firmware", "a vGPU needs")
 
 
 def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
