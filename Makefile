@@ -163,6 +163,7 @@ lab: $(VENV)/.installed  ## start the simulated farm and leave it running
 docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role
 	@$(BIN)/python -m tools.docgen.kinds docs/kinds docs/index.md
 	@$(BIN)/python -m tools.docgen.compatibility > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
+	@$(BIN)/python -m tools.docgen.admission > docs/admission.md.new && mv docs/admission.md.new docs/admission.md
 	@$(BIN)/python -m tools.docgen.catalogue > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
 	@$(BIN)/python -m tools.docgen.role docs/security.md
 	@$(BIN)/python -m tools.docgen.assessment docs/assessment.md

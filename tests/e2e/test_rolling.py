@@ -454,7 +454,7 @@ def test_a_vm_whose_networks_no_other_host_has_is_refused(make_lab, cli, monkeyp
     lab = make_lab(text)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     assert cli("apply", cli.file(MOVING), "--yes") == 1
-    assert "[rolling.network]" in cli.out
+    assert "[rolling.nowhere]" in cli.out
     assert "dvpg-lan" in cli.out, "the network that is missing"
     assert lab.get("/lab/ledger")["entries"] == []
 

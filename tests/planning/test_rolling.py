@@ -464,7 +464,7 @@ OVERRIDE = {"key": vm(1).ref, "behavior": "manual"}
 @pytest.mark.parametrize(
     ("change", "rule", "words_"),
     [
-        ({"network": ("Network:n1", "Network:n2")}, "rolling.network", "missing: n2"),
+        ({"network": ("Network:n1", "Network:n2")}, "rolling.nowhere", "does not have the network n2"),
         ({"drs": {**DRS, "enabled": False}}, "rolling.drs", "DRS of gpu-a is off"),
         ({"drs": {**DRS, "defaultVmBehavior": "partiallyAutomated"}}, "rolling.drs", "only recommends"),
         ({"drs": {}}, "rolling.drs", "cannot be read"),

@@ -11,7 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from vsphere_ai.admission.admit import admit, requirements
 from vsphere_ai.admission.gpus import observed_profiles, question_of
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.first_fit import AlikeHosts
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.solve import solve
@@ -32,6 +35,9 @@ from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
+ALONE = requirements(shared=False, without=("admission.host-state",))
+TOGETHER = (*ALONE, *requirements(shared=True, without=("admission.gpu",)))
+"""What is asked of a host beside its GPUs, which are placed here, and whether it is in service then."""
 _Away = tuple[Mapping[Target | None, tuple[Target, ...]], Mapping[Target | None, tuple[Target, ...]]]
 _Times = Mapping[str, Mapping[int, int]]
 
@@ -107,6 +113,8 @@ class _Sequence:
         self._policies = farm.policies
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
         self._done: set[Target] = set()
+        self._situation = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
+        self._refused: dict[tuple[str, str], str] = {}
         self._branches = {h: branch(self._estate[h.ref]) for h in roll.members}
         found = ((h, found_gpus(self._estate[h.ref].get("hardware.pciDevice", ()))) for h in roll.members)
         self._devices = {h: {g.pci: g.device_id for g in gpus} for h, gpus in found}
@@ -146,8 +154,9 @@ class _Sequence:
         self._open.put(host.name, group, Host(slots, self._policies.get(host.name, "performance")))
 
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
+        self._refused.clear()
         answer: Answer | None = self._first_fit(host, leaving)
-        if answer is None:
+        while answer is None or self._is_refused(answer):
             reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
             demands = self._demands(host, leaving, {d.name: d for d, why in reasons.items() if not why})
             names = sorted({n for d in demands for n in d.hosts})
@@ -165,9 +174,33 @@ class _Sequence:
         self._occupy(answer)
         for migration in made:
             self._on[migration.target] += (migration.vm,)
+            if (machine := self._situation.leave(migration.vm.ref)) is not None:
+                self._situation.arrive(machine, migration.target.ref)
         for target in {m.target for m in made}:
             self._offer(target)
         return True
+
+    def _is_refused(self, answer: Answer) -> bool:
+        """Return whether hosts refuse VMs for anything but GPUs, as they arrive one after another; that is noted."""
+        assignment = answer.assignment if isinstance(answer, Fit) else {}
+        left = {ref: (self._situation.home(ref), self._situation.leave(ref)) for ref in assignment}
+        arrived, refused = [], False
+        for ref, (name, _) in assignment.items():
+            to, machine = self._members[name], left[ref][1]
+            if machine is None:
+                continue
+            why = admit(machine, self._estate[to.ref], self._situation, "vmotion", TOGETHER).words_against
+            if why:
+                self._refused[ref, name], refused = why, True
+            else:
+                self._situation.arrive(machine, to.ref)
+                arrived.append(ref)
+        for ref in arrived:
+            self._situation.leave(ref)
+        for home, machine in left.values():
+            if home is not None and machine is not None:
+                self._situation.arrive(machine, home)
+        return refused
 
     def _demands(self, host: Target, leaving: Iterable[Target], others: Mapping[str, Target]) -> list[VmDemand]:
         """Return what VMs need, with the names of those to which they may go."""
@@ -240,6 +273,11 @@ class _Sequence:
         networks = self._estate[other.ref].get("network", ())
         if any(n not in networks for n in facts.get("network", ())):
             return "lacks a network of it"
+        if self._refused:  # a host was refused: those of its group are looked at one by one
+            machine = self._situation.machines.present(vm.ref)
+            why = admit(machine, self._estate[other.ref], self._situation, "vmotion", ALONE).words_against
+            if why := self._refused.get((vm.ref, other.name), why):
+                return f"does not take it: {why}"
         # what the GPUs will offer is known only later where this plan changes that
         if other not in self._done and any(
             why_not_carried(d, self._estate[other.ref]) for d in facts.get("config.hardware.device", ())

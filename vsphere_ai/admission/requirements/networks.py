@@ -26,12 +26,14 @@ def networks(case: Case) -> Iterator[Reason]:
         yield from [case.unknown("its networks were not read")] if case.vm.networks else []
         return
     every = {n for h in estate.hosts_in(str(case.host.get("parent"))) for n in estate[h.ref].get("network") or ()}
+    own = estate.get(case.vm.ref)
+    shown = (own.get("network") if own is not None else None) or ()
     for ref in case.vm.networks:
         if is_deferred(ref) or ref in there:
             continue
         known = estate.get(ref)
-        if known is None and ref not in every:
-            continue  # none that was read: of the plan's own making, or the VM's own host says it
+        if known is None and ref not in every and ref not in shown:
+            continue  # a port group that the plan itself makes
         name = known.name if known is not None else ref.partition(":")[2]
         help = "connect the host to it, or use another host"
         yield case.no(f"it does not have the network {name}", help, fault="CannotAccessNetwork")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 
-from vsphere_ai.app.explanations import boards, checks, keys, pages, rules, xids
+from vsphere_ai.app.explanations import admission, boards, checks, keys, pages, rules, xids
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.explained import GROUPS, Explained, Listed
 
@@ -21,7 +21,7 @@ HIDDEN = ("MIG profile", "vGPU type")
 @cache
 def _known() -> Mapping[str, tuple[Explained, ...]]:
     found: dict[str, list[Explained]] = {}
-    data = (*keys.explained(), *rules.explained(), *boards.explained(), *xids.explained())
+    data = (*keys.explained(), *rules.explained(), *admission.explained(), *boards.explained(), *xids.explained())
     own = {(each.name, each.group) for each in data}
     tables = (each for each in pages.explained() if (each.name, each.group) not in own)
     for each in (*data, *checks.explained(), *tables):
