@@ -23,8 +23,8 @@ plan names every reason that stands against a VM, not only the first, with the f
 - **preferred**: it is possible, and something that need not hold is against it. It is shown as a warning.
 
 Where hosts can be chosen, only hosts that take the VM are: for new VMs of sets, and for VMs with vGPUs that a run moves
-itself. DRS chooses places of other VMs that leave a host for maintenance mode; a plan that needs DRS is accepted only if
-there are places for all VMs of a window together.
+itself. DRS chooses places of other VMs that leave a host for maintenance mode; a plan that needs DRS is accepted only
+if there are places for all VMs of a window together.
 
 What is marked *unverified* has no public source and was never tried on a real vCenter.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.machine import Machine
 
 
 @requirement(
     "admission.memory-locked",
     "All memory reserved for devices",
-    occasions=RUNS,
+    occasions=STARTS | {"ha_restart"},
     source="vSphere Virtual Machine Administration 8.0, PCI devices (sched.mem.min has to be equal to memsize)",
     faults=("GenericVmConfigFault",),
 )
@@ -17,7 +18,9 @@ def memory_locked(case: Case) -> Reason | None:
 
     The devices are vGPUs, passthrough devices, SR-IOV adapters and PVRDMA adapters.
     """
-    vm = case.vm
+    vm, present = case.vm, case.situation.before.on(case.host.ref).get(case.vm.ref)
+    if present is not None and _figures(present) == _figures(vm):
+        return None  # it has powered on like this
     if not vm.demands_all_memory or vm.memory_mb is None or vm.reserved_mb is None or vm.reserved_mb >= vm.memory_mb:
         return None
     what = " and ".join(vm.demands_all_memory)
@@ -28,3 +31,7 @@ def memory_locked(case: Case) -> Reason | None:
         quantity=Quantity(vm.memory_mb, vm.reserved_mb, "MB"),
         fault="GenericVmConfigFault",
     )
+
+
+def _figures(vm: Machine) -> tuple[object, ...]:
+    return vm.memory_mb, vm.reserved_mb, vm.demands_all_memory
