@@ -77,6 +77,7 @@ class Situation:
         )
         made.__dict__["before"] = self.before
         made._rules.update(self._rules)
+        made._networks.update(self._networks)
         return made
 
     @cached_property
@@ -139,6 +140,12 @@ class Situation:
         """Return the cluster or compute resource of a host."""
         return self.view.estate.cluster_of(host)
 
+    def networks(self, cluster: str) -> frozenset[str]:
+        """Return the references of all networks that a host of a cluster has."""
+        if cluster not in self._networks:
+            self._networks[cluster] = frozenset(n for h in self.hosts_of(cluster) for n in h.get("network") or ())
+        return self._networks[cluster]
+
     def rules(self, cluster: str) -> ClusterRules:
         """Return the DRS rules of a cluster as the plan leaves them."""
         if cluster not in self._rules:
@@ -168,6 +175,10 @@ class Situation:
     @cached_property
     def _deltas(self) -> list[Shared]:
         return []
+
+    @cached_property
+    def _networks(self) -> dict[str, frozenset[str]]:
+        return {}
 
     @cached_property
     def _rules(self) -> dict[str, ClusterRules]:

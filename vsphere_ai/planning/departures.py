@@ -22,6 +22,8 @@ from vsphere_ai.planning.vgpu_moves import Migration
 NOWHERE = "rolling.nowhere"
 STEPS = 2_000
 """Places that are tried for the VMs of one window, before they are said to have none together."""
+FEW = 4
+"""Hosts of which it is not known whether they take a VM, before the first of them is tried."""
 SHOWN = 6
 """Hosts that a refusal names with their reasons."""
 
@@ -34,6 +36,8 @@ class Departures:
     migrations: Mapping[Target, Sequence[Migration]]
     going_off: Mapping[Target, Collection[Target]]
     problems: list[Problem] = field(default_factory=list)
+    _done: set[Target] = field(default_factory=set)
+    _turn: int = 0
 
     def run(self, rolls: Sequence[Roll]) -> list[Problem]:
         """Go through the windows in their order, and return what stands against them."""
@@ -43,6 +47,7 @@ class Departures:
                 out = roll.hosts[max(at - near, 0) : at + near + 1]
                 self.situation.down = frozenset(h.ref for h in out)
                 self._window(host, roll)
+                self._done.add(host)
         self.situation.down = frozenset()
         return self.problems
 
@@ -91,25 +96,47 @@ class Departures:
     def _hosts(self, roll: Roll) -> list[Facts]:
         return [self.situation.view.estate[h.ref] for h in roll.members if h.ref not in self.situation.down]
 
+    def _in_turn(self, roll: Roll) -> Iterator[Facts]:
+        """Yield the hosts that may take VMs: those whose window is over first, and in turn, so that VMs are spread."""
+        later: list[Facts] = []
+        for at in range(len(roll.members)):
+            host = roll.members[(self._turn + at) % len(roll.members)]
+            if host.ref in self.situation.down:
+                continue
+            if host in self._done:
+                yield self.situation.view.estate[host.ref]
+            else:
+                later.append(self.situation.view.estate[host.ref])
+        yield from later
+
     def _places(self, leaving: Sequence[Machine], roll: Roll) -> dict[str, str] | None:
         """Return a host for each VM, beside all others; None where none was found."""
-        situation, hosts, left = self.situation, self._hosts(roll), [STEPS]
-        chosen: dict[str, str] = {}
+        left, chosen = [STEPS], dict[str, str]()
+
+        def candidates(vm: Machine) -> Iterator[str]:
+            unsure = []
+            for host in self._in_turn(roll):
+                left[0] -= 1
+                answer = admit(vm, host, self.situation, "evacuate").answer if left[0] >= 0 else "no"
+                if answer == "yes":
+                    yield host.ref
+                elif answer == "unknown":
+                    unsure.append(host.ref)
+                if len(unsure) == FEW:
+                    yield from unsure
+                    unsure.clear()
+            yield from unsure
 
         def place(at: int) -> bool:
             if at == len(leaving):
                 return True
             vm = leaving[at]
-            answers = []
-            for host in hosts:
-                left[0] -= 1
-                answer = admit(vm, host, situation, "evacuate").answer if left[0] >= 0 else "no"
-                answers += [(answer != "yes", situation.load(host.ref).memory_mb.high, host.ref)] * (answer != "no")
-            for _, _, ref in sorted(answers):
-                situation.arrive(vm, ref)
+            for ref in candidates(vm):
+                self._turn += 1
+                self.situation.arrive(vm, ref)
                 chosen[vm.ref] = ref
                 done = place(at + 1)
-                situation.leave(vm.ref)
+                self.situation.leave(vm.ref)
                 if done:
                     return True
             return False

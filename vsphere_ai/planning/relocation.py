@@ -9,10 +9,13 @@ it is off, before the device names a part of that host, is unverified.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from vsphere_ai.admission.admit import admit, every_requirement
 from vsphere_ai.admission.gpus import observed_profiles, question_of
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand
 from vsphere_ai.compat.rules.driver import branch
@@ -26,7 +29,6 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import DeviceChange
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.evacuation import PASSTHROUGH, SRIOV
-from vsphere_ai.planning.rolling import why_down
 
 DEVICES = "config.hardware.device"
 PATHS = {
@@ -34,7 +36,10 @@ PATHS = {
     "HostSystem": ("datastore",),
 }
 """Properties that are looked at, beside those that arranging windows reads."""
-APART, TOGETHER, ON_HOSTS = "ClusterAntiAffinityRuleSpec", "ClusterAffinityRuleSpec", "ClusterVmHostRuleInfo"
+ASKED = tuple(
+    r for r in every_requirement() if r.id not in ("admission.gpu", "admission.devices", "admission.fixed-device")
+)
+RULES = ("admission.host-rule", "admission.vm-rule")
 METHODS = {True: ("MigrateVM_Task",), False: ("MigrateVM_Task", "ReconfigVM_Task", "PowerOffVM_Task")}
 """Methods that a live move, and one of a VM that is powered off, call."""
 
@@ -93,7 +98,8 @@ def relocation(view: View, vm: Target, to: Target, *, live: bool, leaving: Colle
     source = estate.host_of(vm.ref)
     if source is None:
         return "it is on no host"
-    why = _why_not(estate, vm, source, to, leaving) or (_why_not_live(estate, vm, to) if live else "")
+    why = _why_not(estate, vm, source, to) or (_why_not_live(estate, vm, to) if live else "")
+    why = why or _refused(view, vm, to, leaving, live=live)
     if why:
         return why
     gpus = _vgpu_places(view, vm, source, to, leaving)
@@ -128,47 +134,32 @@ def view_with(view: View, moved: Relocation) -> View:
     return view.with_facts(changed)
 
 
-def _why_not(estate: Estate, vm: Target, source: Target, to: Target, leaving: Collection[str]) -> str:
+def _why_not(estate: Estate, vm: Target, source: Target, to: Target) -> str:
     facts, host = estate[vm.ref], estate[to.ref]
     if to == source:
         return "it is on that host"
     if to not in estate.hosts_for(vm.ref):
         return "another cluster"
-    if why := why_down(host):
-        return why
-    for what, path in (("network", "network"), ("datastore", "datastore")):
-        lacks = [ref for ref in facts.get(path) or () if ref not in (host.get(path) or ())]
-        if lacks:
-            known = estate.get(lacks[0])
-            return f"lacks its {what} {known.name if known else lacks[0].partition(':')[2]}"
     if observed_profiles(facts):
         here, there = branch(estate[source.ref]), branch(host)
         if here != there:
             return f"NVIDIA host driver of branch {there or 'unknown'}, not {here or 'unknown'}"
-    return _against_rules(estate, vm, to, leaving)
-
-
-def _against_rules(estate: Estate, vm: Target, to: Target, leaving: Collection[str]) -> str:
-    """Return the DRS rule that a VM would break on a host; DRS might move it away again during the run."""
-    cluster = estate.cluster_of(to.ref)
-    config = (cluster.get("configurationEx") if cluster else None) or {}
-    groups = {g.get("name"): g for g in config.get("group") or ()}
-    there = {v.ref for v in estate.vms_on(to.ref) if v.ref not in leaving}
-    for rule in config.get("rule") or ():
-        kind, name = rule.get("_typeName"), rule.get("name")
-        if rule.get("enabled") is False:
-            continue
-        vms = {*(rule.get("vm") or ())}
-        if vm.ref in vms and kind == APART and there & vms:
-            return f"the DRS rule '{name}' keeps it apart from a VM there"
-        if vm.ref in vms and kind == TOGETHER and vms - there - {vm.ref}:
-            return f"the DRS rule '{name}' keeps it on one host with other VMs"
-        if kind == ON_HOSTS and vm.ref in ((groups.get(rule.get("vmGroupName")) or {}).get("vm") or ()):
-            only = groups.get(rule.get("affineHostGroupName"))
-            never = groups.get(rule.get("antiAffineHostGroupName"))
-            if (only and to.ref not in (only.get("host") or ())) or (never and to.ref in (never.get("host") or ())):
-                return f"the DRS rule '{name}' keeps it from that host"
     return ""
+
+
+def _refused(view: View, vm: Target, to: Target, leaving: Collection[str], *, live: bool) -> str:
+    """Return why a host does not take a VM, as it is, beside those that run there without `leaving`.
+
+    Its GPUs and devices are looked at apart: a VM that is off gets those of the other host. A DRS rule of any strength
+    is respected, as DRS might move the VM away again during the run.
+    """
+    situation = Situation.as_read(view, Machines(view)).copy()
+    for ref in (vm.ref, *leaving):
+        situation.leave(ref)
+    machine = replace(situation.machines.present(vm.ref), tied_to="")
+    answer = admit(machine, view.estate[to.ref], situation, "vmotion" if live else "power_on", ASKED)
+    rules = (r for r in answer.reasons if r.verdict == "preferred" and r.rule in RULES)
+    return "; ".join(r.message for r in (*answer.refusals, *rules))
 
 
 def _why_not_live(estate: Estate, vm: Target, to: Target) -> str:

@@ -161,7 +161,9 @@ def arrange(
     rolls = _rolls(work)
     moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
     _add_moves(work, moves)
-    work.problems += _without_place(work, rolls, moves, outlook)
+    homeless = _without_place(work, rolls, moves, outlook)
+    work.problems += homeless
+    work.moves = [vm for vm in work.moves if vm not in {p.target for p in homeless}]
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in worked_on:

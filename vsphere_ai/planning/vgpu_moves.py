@@ -91,17 +91,20 @@ def plan_moves(
     moves, estate = Moves(), outlook.before.estate
     away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
     if away[0]:
-        times = stun_times(estate)
+        known = stun_times(estate), Situation.as_read(outlook.before, Machines(outlook.before)).copy()
         for roll in rolls:
-            _Sequence(roll, away, desired, outlook, times).run(moves)
+            _Sequence(roll, away, desired, outlook, known).run(moves)
     return moves
 
 
 class _Sequence:
     """The rollout over one cluster."""
 
-    def __init__(self, roll: Roll, away: _Away, desired: TargetPlans, outlook: Outlook, times: _Times) -> None:
-        self._roll, self._desired, self._outlook, self._times = roll, desired, outlook, times
+    def __init__(
+        self, roll: Roll, away: _Away, desired: TargetPlans, outlook: Outlook, known: tuple[_Times, Situation]
+    ) -> None:
+        self._roll, self._desired, self._outlook = roll, desired, outlook
+        self._times, self._situation = known
         self._estate = outlook.before.estate
         self._members = {h.name: h for h in roll.members}
         self._places = {h: place for place, h in enumerate(roll.hosts)}
@@ -113,7 +116,6 @@ class _Sequence:
         self._policies = farm.policies
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
         self._done: set[Target] = set()
-        self._situation = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
         self._refused: dict[tuple[str, str], str] = {}
         self._branches = {h: branch(self._estate[h.ref]) for h in roll.members}
         found = ((h, found_gpus(self._estate[h.ref].get("hardware.pciDevice", ()))) for h in roll.members)

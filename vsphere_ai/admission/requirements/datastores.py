@@ -24,19 +24,19 @@ def datastores(case: Case) -> Iterator[Reason]:
     """
     for ref in case.vm.datastores:
         store = case.situation.view.estate.get(ref)
-        reaches = _reaches(store, case.host)
+        reaches = _reaches(ref, store, case.host)
         if reaches is False:
             name = store.name if store else ref.partition(":")[2]
             help = "move the VM to a shared datastore, or mount that one on the host"
             yield case.no(f"it does not reach the datastore {name}", help, fault="CannotAccessVmDisk")
 
 
-def _reaches(store: Facts | None, host: Facts) -> bool | None:
+def _reaches(ref: str, store: Facts | None, host: Facts) -> bool | None:
     mounts = store.get("host") if store is not None else None
     if mounts is not None:
         return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
     there = host.get("datastore")
-    return None if there is None or store is None else store.ref in there
+    return None if there is None else ref in there
 
 
 def _usable(mount: Mapping[str, Any]) -> bool:

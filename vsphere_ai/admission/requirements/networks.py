@@ -25,7 +25,7 @@ def networks(case: Case) -> Iterator[Reason]:
     if there is None:
         yield from [case.unknown("its networks were not read")] if case.vm.networks else []
         return
-    every = {n for h in estate.hosts_in(str(case.host.get("parent"))) for n in estate[h.ref].get("network") or ()}
+    every = case.situation.networks(str(case.host.get("parent")))
     own = estate.get(case.vm.ref)
     shown = (own.get("network") if own is not None else None) or ()
     for ref in case.vm.networks:
