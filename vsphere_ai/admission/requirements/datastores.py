@@ -32,11 +32,12 @@ def datastores(case: Case) -> Iterator[Reason]:
 
 
 def _reaches(ref: str, store: Facts | None, host: Facts) -> bool | None:
-    mounts = store.get("host") if store is not None else None
-    if mounts is not None:
-        return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
-    there = host.get("datastore")
-    return None if there is None else ref in there
+    mounts, there = store.get("host") if store is not None else None, host.get("datastore")
+    if there is not None and ref not in there:
+        return False
+    if mounts is None:
+        return None if there is None else True
+    return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
 
 
 def _usable(mount: Mapping[str, Any]) -> bool:
