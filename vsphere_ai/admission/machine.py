@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.steps import Invoke, Reconfigure, Step
+from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 
 CPUS, CORES, AUTO_CORES = (
     "config.hardware.numCPU",
@@ -42,6 +42,8 @@ _SPEC: Mapping[str, str] = {
 }
 """Field of a VirtualMachineConfigSpec -> the property that shows it."""
 _MIB = 1 << 20
+VirtualObject = DeviceChange
+"""A virtual device, its backing, or a change of one, in VMware's spelling."""
 OVERHEAD_BASE, OVERHEAD_PER_CPU, OVERHEAD_PER_GB, OVERHEAD_SPREAD = 14.3, 4.1, 7.58, 2.2
 """MB of overhead: a fit of VMware's table; recorded VMs had up to 2.2 times as much (unverified for large VMs)."""
 
@@ -125,7 +127,8 @@ class Machine:
 
 def facts_after(facts: Facts, steps: Iterable[Step]) -> Facts:
     """Return a VM as vCenter will show it once the reconfigures and upgrades of these steps are done."""
-    changed: dict[str, Any] = {}
+    changed: dict[str, object] = {}
+    devices: Sequence[VirtualObject] = facts.get(DEVICES) or ()
     for step in steps:
         if isinstance(step, Invoke) and step.method == "UpgradeVM_Task":
             changed[VERSION] = str(step.args.get("version") or changed.get(VERSION, facts.get(VERSION)))
@@ -135,12 +138,11 @@ def facts_after(facts: Facts, steps: Iterable[Step]) -> Facts:
                 if name in step.spec:
                     changed[path] = step.spec[name].get("reservation")
             if step.device_changes:
-                now = changed.get(DEVICES, facts.get(DEVICES) or ())
-                changed[DEVICES] = tuple(_changed(now, step.device_changes))
+                devices = changed[DEVICES] = tuple(_changed(devices, step.device_changes))
     return facts.having(changed) if changed else facts
 
 
-def _changed(devices: Iterable[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _changed(devices: Iterable[VirtualObject], changes: Sequence[VirtualObject]) -> list[VirtualObject]:
     found = list(devices)
     for change in changes:
         device, operation = change["device"], change.get("operation")
@@ -200,7 +202,7 @@ def machine_of(
     )
 
 
-def has_fixed(devices: Iterable[Mapping[str, Any]]) -> bool:
+def has_fixed(devices: Iterable[VirtualObject]) -> bool:
     """Return whether some of these devices is the one at an address of one host."""
     return any((d.get("backing") or {}).get("_typeName") == pci.FIXED for d in devices)
 
@@ -224,24 +226,24 @@ def _number(version: object) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _function(device: Mapping[str, Any]) -> str:
+def _function(device: VirtualObject) -> str:
     function = (device.get("sriovBacking") or {}).get("physicalFunctionBacking") or {}
     address = str(function.get("id") or "").lower()
     return "" if address.startswith("automatic") else address
 
 
-def _networks(backings: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _networks(backings: Iterable[VirtualObject]) -> Iterable[str]:
     for backing in backings:
         port = backing.get("port")
         if isinstance(port, Mapping) and isinstance(key := port.get("portgroupKey"), str) and key:
             yield f"DistributedVirtualPortgroup:{key}"
 
 
-def _stores(backings: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _stores(backings: Iterable[VirtualObject]) -> Iterable[str]:
     return (str(b["datastore"]) for b in backings if isinstance(b.get("datastore"), str) and b["datastore"])
 
 
-def _drives(devices: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
+def _drives(devices: Iterable[VirtualObject]) -> Iterable[tuple[str, str]]:
     for device in devices:
         backing, connect = device.get("backing") or {}, device.get("connectable") or {}
         if not connect.get("connected"):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from vsphere_ai.model.cluster_rules import APART, FEWEST, ON_HOSTS, TOGETHER, WantedRules
+from vsphere_ai.model.cluster_rules import APART, FEWEST, ON_HOSTS, TOGETHER, Object, WantedRules
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.steps import ClusterRules as RulesStep
 from vsphere_ai.model.steps import Step
@@ -59,7 +58,7 @@ class ClusterRules:
 
 def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) -> ClusterRules:
     """Return the rules of a cluster; `steps` are those of the plan that make rules of sets there."""
-    config: Mapping[str, Any] | None = cluster.get("configurationEx") if cluster is not None else None
+    config: Object | None = cluster.get("configurationEx") if cluster is not None else None
     if config is None:
         return ClusterRules()
     wanted = [s.wanted for s in steps if isinstance(s, RulesStep) and cluster is not None and s.cluster == cluster.ref]
@@ -74,7 +73,7 @@ def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) 
     return ClusterRules(bool(drs.get("enabled")), of_hosts, of_vms, excluded)
 
 
-def _of_hosts(rules: Iterable[Mapping[str, Any]], groups: Mapping[Any, Mapping[str, Any]]) -> Iterator[HostRule]:
+def _of_hosts(rules: Iterable[Object], groups: Mapping[object, Object]) -> Iterator[HostRule]:
     for rule in rules:
         if rule.get("_typeName") != ON_HOSTS:
             continue
@@ -88,7 +87,7 @@ def _of_hosts(rules: Iterable[Mapping[str, Any]], groups: Mapping[Any, Mapping[s
         )
 
 
-def _of_vms(rules: Iterable[Mapping[str, Any]]) -> Iterator[VmRule]:
+def _of_vms(rules: Iterable[Object]) -> Iterator[VmRule]:
     for rule in rules:
         if rule.get("_typeName") in (APART, TOGETHER):
             vms = frozenset(rule.get("vm") or ())

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machine import Machine
+from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.wording import listed
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.rolling import Roll
-from vsphere_ai.planning.vgpu_moves import Migration
+from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook
 
 NOWHERE = "rolling.nowhere"
 STEPS = 2_000
@@ -30,11 +32,15 @@ SHOWN = 6
 
 @dataclass
 class Departures:
-    """The windows of a plan. `going_off` are the VMs (by host) that are powered off for it; all others have to move."""
+    """The windows of a plan. `going_off` are the VMs (by host) that are powered off for it, `movable` those that move.
+
+    Any other one is refused for a reason of its own, and stays.
+    """
 
     situation: Situation
     migrations: Mapping[Target, Sequence[Migration]]
     going_off: Mapping[Target, Collection[Target]]
+    movable: frozenset[Target]
     problems: list[Problem] = field(default_factory=list)
     _done: set[Target] = field(default_factory=set)
     _turn: int = 0
@@ -72,11 +78,15 @@ class Departures:
         return self.situation.leave(ref) if self.situation.home(ref) == host.ref else None
 
     def _leaving(self, host: Target) -> list[Machine]:
-        """Return the VMs that DRS has to move, the largest first; agents of vCenter go by themselves."""
-        estate = self.situation.view.estate
-        kept = {v.ref for v in estate.managed_on(host.ref)}
-        own = (vm for ref, vm in self.situation.on(host.ref).items() if ref not in kept)
+        """Return the VMs that DRS has to move, the largest first."""
+        may = self._may_move
+        own = (vm for ref, vm in self.situation.on(host.ref).items() if ref in may)
         return sorted(own, key=lambda vm: (-(vm.reserved_mb or 0), -(vm.cpus or 0), vm.name))
+
+    @cached_property
+    def _may_move(self) -> frozenset[str]:
+        migrated = (m.vm.ref for own in self.migrations.values() for m in own)
+        return frozenset({*(v.ref for v in self.movable), *migrated})
 
     def _migrate(self, each: Migration) -> None:
         """Move a VM as the run does, and say why its host does not take it."""
@@ -182,3 +192,18 @@ class Departures:
 
     def _target(self, vm: Machine) -> Target:
         return Target("vm", vm.name, vm.ref)
+
+
+def without_place(
+    by_drs: Collection[Target], off: Collection[Target], rolls: Sequence[Roll], moves: Moves, outlook: Outlook
+) -> list[Problem]:
+    """Return the VMs that have to leave a host for its window, and that no other host takes then.
+
+    `by_drs` are those that DRS moves, `moves` has those that the run moves, and `off` are powered off for it.
+    """
+    if not by_drs and not moves.by_host:
+        return []
+    estate = outlook.before.estate
+    known = {host: vms for host, vms in grouped(off, lambda vm: estate.host_of(vm.ref)).items() if host is not None}
+    before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
+    return Departures(before, moves.by_host, known, frozenset(by_drs)).run(rolls)

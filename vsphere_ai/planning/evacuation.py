@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from vsphere_ai.compat.vgpu_vmotion import drs_config, hot_migration, moves_from, not_opted_in, why_not_carried
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.play import Power, Rolling
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.rolling import is_down
@@ -103,3 +103,20 @@ def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> M
         return {}
     overrides = cluster.get("configurationEx", {}).get("drsVmConfig", ())
     return next((o for o in overrides if o.get("key") == vm.ref), {})
+
+
+def shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Problem]:
+    """Yield why a running VM cannot be powered off."""
+    tools = estate[vm.ref].get("guest.toolsRunningStatus")
+    if tools != "guestToolsRunning" and not power.force:
+        message = f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}"
+        yield Problem(vm, "power.tools", message, "write power: {force: true} to allow a hard power-off")
+    how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
+    if how in (estate[vm.ref].get("disabledMethod") or ()):
+        message = f"the VM has to be powered off, and another product has disabled {how} for it"
+        help_ = "wait until that product, often a backup, has ended; or enable the method with it"
+        yield Problem(vm, "power.disabled", message, help_)
+    if estate[vm.ref].get("runtime.question"):
+        yield Problem(
+            vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
+        )

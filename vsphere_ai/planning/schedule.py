@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-from vsphere_ai.admission.machines import Machines
-from vsphere_ai.admission.situation import Situation
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
@@ -31,8 +29,8 @@ from vsphere_ai.model.steps import (
     Step,
 )
 from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
-from vsphere_ai.planning.departures import Departures
-from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
+from vsphere_ai.planning.departures import without_place
+from vsphere_ai.planning.evacuation import obstacles, shutdown_problems, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.power_on_order import PowerOns
@@ -161,9 +159,8 @@ def arrange(
     rolls = _rolls(work)
     moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
     _add_moves(work, moves)
-    homeless = _without_place(work, rolls, moves, outlook)
-    work.problems += homeless
-    work.moves = [vm for vm in work.moves if vm not in {p.target for p in homeless}]
+    work.problems += without_place(work.moves, work.cycled | dict.fromkeys(work.destroyed), rolls, moves, outlook)
+    work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in worked_on:
@@ -226,7 +223,7 @@ def _add_vm(work: _Arrangement, vm: Target) -> None:
     gone = any(isinstance(s, Destroy) for s in steps)
     work.destroyed += [vm] if gone else []
     if cycle:
-        work.problems += _shutdown_problems(work.estate, vm, power)
+        work.problems += shutdown_problems(work.estate, vm, power)
         work.cycled |= {} if gone else {vm: host}
     switch: Switch = "cycle" if cycle else "stay" if on or not any(isinstance(s, GuestReady) for s in steps) else "on"
     stop, follow = vm_window(vm, steps, power, switch=switch, off=host if evacuated else None)
@@ -294,18 +291,6 @@ def _add_moves(work: _Arrangement, moves: Moves) -> None:
         work.firsts[host] = [steps[0]]
 
 
-def _without_place(work: _Arrangement, rolls: Sequence[Roll], moves: Moves, outlook: Outlook) -> list[Problem]:
-    """Return the VMs that have to leave a host for its window, and that no other host takes then."""
-    if not work.moves and not moves.by_host:
-        return []
-    refused = {p.target for p in work.problems}
-    off = [*work.cycled, *work.destroyed, *(t for t in refused if t.kind == "vm")]
-    going_off = grouped(off, lambda vm: work.estate.host_of(vm.ref))
-    known = {host: vms for host, vms in going_off.items() if host is not None}
-    before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
-    return Departures(before, moves.by_host, known).run(rolls)
-
-
 def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
     """End a host's window with its health gate: after all its steps, and after the VMs that had to wait for it."""
     estate = work.estate
@@ -320,22 +305,6 @@ def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Se
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
     plan = work.desired.get(vm) or (work.desired.get(host) if host else None)
     return plan.power if plan else Power()
-
-
-def _shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Problem]:
-    tools = estate[vm.ref].get("guest.toolsRunningStatus")
-    if tools != "guestToolsRunning" and not power.force:
-        message = f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}"
-        yield Problem(vm, "power.tools", message, "write power: {force: true} to allow a hard power-off")
-    how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
-    if how in (estate[vm.ref].get("disabledMethod") or ()):
-        message = f"the VM has to be powered off, and another product has disabled {how} for it"
-        help_ = "wait until that product, often a backup, has ended; or enable the method with it"
-        yield Problem(vm, "power.disabled", message, help_)
-    if estate[vm.ref].get("runtime.question"):
-        yield Problem(
-            vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
-        )
 
 
 def _rolls(work: _Arrangement) -> tuple[Roll, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.model.cluster_rules import Object
 from vsphere_ai.model.facts import Facts
 
 
@@ -40,6 +40,6 @@ def _reaches(ref: str, store: Facts | None, host: Facts) -> bool | None:
     return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
 
 
-def _usable(mount: Mapping[str, Any]) -> bool:
+def _usable(mount: Object) -> bool:
     usable = mount.get("accessible") is not False and mount.get("mounted") is not False
     return usable and mount.get("accessMode") != "readOnly"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
 from vsphere_ai.admission.machine import NOTHING
+from vsphere_ai.model.cluster_rules import Object
 
 CONTROL, MEMORY, CPU = "summary.admissionControlInfo", "summary.effectiveMemory", "summary.effectiveCpu"
 PERCENTAGE, HOSTS, SLOTS = (
@@ -36,7 +36,7 @@ def ha(case: Case) -> Iterator[Reason]:
     Slots of the slot policy are a figure of vCenter: whether one is left is unknown. HA reserves no GPUs.
     """
     cluster = case.situation.cluster(case.host.ref)
-    das: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("dasConfig") or {}
+    das: Object = ((cluster.get("configurationEx") if cluster else None) or {}).get("dasConfig") or {}
     if cluster is None or not das.get("enabled") or das.get("admissionControlEnabled") is False:
         return
     policy = das.get("admissionControlPolicy") or {}
@@ -78,7 +78,9 @@ def _takes_no_more(case: Case) -> bool:
     return not more and then.reserved_mhz <= now.reserved_mhz
 
 
-def _left(case: Case, what: str, now: Any, least: Any, taken: tuple[float, Any]) -> Iterator[Reason]:
+def _left(
+    case: Case, what: str, now: float | None, least: float | None, taken: tuple[float, float | None]
+) -> Iterator[Reason]:
     more, capacity = taken
     if now is None or least is None or not capacity:
         yield case.unknown(f"how much {what} vSphere HA keeps free was not read")
