@@ -32,8 +32,8 @@ def networks(case: Case) -> Iterator[Reason]:
         if is_deferred(ref) or ref in there:
             continue
         known = estate.get(ref)
-        if known is None and ref not in every and ref not in shown:
-            continue  # a port group that the plan itself makes
+        if ref not in every and ref not in shown:
+            continue  # a port group that the plan itself makes: no host shows it yet
         name = known.name if known is not None else ref.partition(":")[2]
         help = "connect the host to it, or use another host"
         yield case.no(f"it does not have the network {name}", help, fault="CannotAccessNetwork")
