@@ -337,7 +337,8 @@ def test_30_more_memory_of_a_running_locked_vm(free, verdict):
 
 def test_a_datastore_of_another_host_and_a_network_that_is_missing():
     store = {"summary": {"type": "VMFS"}, "host": ({"key": "HostSystem:elsewhere", "mountInfo": {}},)}
-    situation = farm(store=store, objects=(Facts("Network:n", {"name": "lan"}),))
+    other = Facts("HostSystem:elsewhere", {"name": "other", "parent": CLUSTER, "network": ("Network:n",)})
+    situation = farm(store=store, objects=(Facts("Network:n", {"name": "lan"}), other))
     machine = vm(datastores=(STORE,), networks=("Network:n",))
     for occasion in ("power_on", "vmotion", "evacuate", "clone", "cold_move", "ha_restart"):
         told, faults, _ = answer(situation, machine, occasion)

@@ -56,8 +56,7 @@ class Journal:
         self.path, self._db, self._lock = path, connection, threading.RLock()
         self._file = OpenFile(path)
         self._publisher = replica.publisher_of(path.name.removesuffix(".db"))  # a draft is published when it is whole
-        add = self._publisher.add if self._publisher else None
-        self._commits = GroupCommit(connection, self._lock, add)
+        self._commits = GroupCommit(connection, self._lock, self._publisher.add if self._publisher else None)
         self.attempt = 1
 
     @property
@@ -372,9 +371,8 @@ class Foreign(Storage, rule="journal.other-version"):
 
 def _foreign(journal: Journal, written: JsonValue, instead: str) -> Foreign:
     by = stored(journal._db, "vsphere_ai") or "another version"
-    formats = f"format {written}, this one is {tables.FORMAT}"
-    text = f"the journal of run {journal.id} was written by vsphere-ai {by} ({formats})"
-    error = Foreign(text, f"resume it with that version; or {instead}")
+    how = f"was written by vsphere-ai {by} (format {written}, this one is {tables.FORMAT})"
+    error = Foreign(f"the journal of run {journal.id} {how}", f"resume it with that version; or {instead}")
     with suppress(Storage, sqlite3.Error, ValueError):  # these are in every format, but that is not certain
         ended = stored(journal._db, "ended")
         error.over = bool(ended) and not journal._rows("select 1 from pending where closed is null")
