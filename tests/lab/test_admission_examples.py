@@ -342,3 +342,32 @@ def test_32_drs_does_not_stun_for_longer_than_it_tolerates():
     assert "stun the virtual machine for 194 s, DRS tolerates 100 s" in fault.faultMessage[-1].message
     assert by_hand == []
     assert evacuated('VmDevicesStunTimeTolerated: "200"') == ([], [])
+
+
+def test_a_host_with_a_gpu_of_each_kind_takes_vms_of_both():
+    board = "board: a100-40gb, graphics_type: sharedDirect"
+    both = f', nvidia_driver: 535.54.06, gpus: [{{pci: "0000:3b:00.0", {board}, mig: true}}, '
+    both += f'{{pci: "0000:5e:00.0", {board}}}]'
+    fields = {"memory_gb": 16, **LOCKED}
+    vms = [vm(f"m{n}", vgpu="[grid_a100x-3-20c]", **fields) for n in (1, 2, 3)]
+    vms += [vm(f"t{n}", vgpu="[grid_a100x-20c]", **fields) for n in (1, 2, 3)]
+    farm = farm_of(vms, host=both)
+    for name in ("m1", "t1", "m2", "t2"):
+        assert named(farm, name) == []
+        on(farm, name)
+    assert named(farm, "m3") == named(farm, "t3") == ["InsufficientGraphicsResourcesFault"]
+
+
+def test_a_hole_between_mixed_sizes_is_no_place_for_a_larger_one():
+    gpu = ', version: 8.0.3, nvidia_driver: 550.90.05, gpus: [{pci: "0000:3b:00.0", board: l40-48gb, '
+    gpu += "graphics_type: sharedDirect, vgpu_mode: mixedSize}]"
+    fields = {"memory_gb": 16, "hardware": 21, **LOCKED}
+    vms = [vm(f"s{n}", vgpu="[nvidia_l40-12c]", **fields) for n in (1, 2, 3, 4)]
+    farm = farm_of([*vms, vm(vgpu="[nvidia_l40-24c]", **fields)], host=gpu)
+    for name in ("s1", "s2", "s3", "s4"):
+        on(farm, name)
+    for name in ("s1", "s3"):  # 24 GB are free, in two halves that do not touch
+        power.power_off_now(farm, mo(farm, name), "test")
+    assert named(farm) == ["InsufficientGraphicsResourcesFault"]
+    power.power_off_now(farm, mo(farm, "s2"), "test")
+    assert named(farm) == []
