@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai.app import run_changes
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
@@ -19,6 +19,7 @@ from vsphere_ai.app.session import open_session
 from vsphere_ai.app.surroundings import surroundings
 from vsphere_ai.model.vm_sets import PREFIX, is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
+from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.rollback import with_not_reverted
 from vsphere_ai.resources import kinds
 from vsphere_ai.runs import history, journal
@@ -26,6 +27,7 @@ from vsphere_ai.runs import history, journal
 if TYPE_CHECKING:
     from vsphere_ai.app.run_changes import Changes
     from vsphere_ai.app.session import Session
+    from vsphere_ai.language.play import Playbook
     from vsphere_ai.planning.document import ItemDocument
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode
@@ -41,6 +43,8 @@ class RollbackRequest:
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
     reboot: int | None = None
+    evacuate: Literal["refuse", "power_off", "vmotion"] | None = None
+    """What becomes of VMs on hosts that enter maintenance mode; None: as the run's playbook says."""
 
 
 def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
@@ -57,9 +61,12 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
     ):
         among = history.look()
         mine, others = run_changes.own(record, among), run_changes.after(record, among)
-        planned, gone = plan_from(session, record, run_changes.to_put_back(playbook, mine, others), emit)
+        back = _evacuating(run_changes.to_put_back(playbook, mine, others), request.evacuate)
+        planned, gone = plan_from(session, record, back, emit)
         tried = [i for i in Approved.model_validate(record.documents.approved).items if mine.tried(i.target, i.kind)]
-        plan = with_not_reverted(planned.plan, tried, planned.estate, kinds())
+        made = {i.target.name for i in tried if is_planned_ref(i.target.ref)}
+        gone = tuple(t for t in gone if t.name not in made)  # before the run they were not there either
+        plan = _with_remedies(with_not_reverted(planned.plan, tried, planned.estate, kinds()), record.id, made)
         _report_vms(session, tried, emit)
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
@@ -71,6 +78,31 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
             return RunResult(plan, int(bool(gone)), gone=gone)
         origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)
         return carry_out(session, Planned(planned.playbook, plan, planned.estate), origin, emit)
+
+
+def _evacuating(playbook: Playbook, evacuate: str | None) -> Playbook:
+    """Return a playbook whose hosts are evacuated in another way; as it is where none is chosen."""
+    if evacuate is None:
+        return playbook
+    chosen = {"evacuate": evacuate}
+    plays = (replace(p, rolling=p.rolling.model_copy(update=chosen)) for p in playbook.plays)
+    return replace(playbook, plays=tuple(plays))
+
+
+def _with_remedies(plan: Plan, run: str, made: Collection[str]) -> Plan:
+    """Return a plan in whose problems the remedy is one that a rollback takes: there is no playbook to edit.
+
+    `made`: the VMs that the run has made; they may need the hosts as the run has left them.
+    """
+    option = f"vsphere-ai rollback {run} --evacuate power_off"
+    of_the_run = "this run made it: destroy it first with vsphere-ai destroy, or power it off; then roll back"
+    problems = []
+    for problem in plan.problems:
+        help = problem.help.replace(POWER_OFF, option)
+        help = "power it off first, then roll back" if problem.rule == "power.stranded" else help
+        help = of_the_run if problem.target.kind == "vm" and problem.target.name in made else help
+        problems.append(replace(problem, help=help))
+    return replace(plan, problems=tuple(problems))
 
 
 def _report_vms(session: Session, tried: Sequence[ItemDocument], emit: Emit) -> None:

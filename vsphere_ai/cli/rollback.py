@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 @lock_option
 @yes_option
 @number_options(reboot_option)
-def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
+@click.option(
+    "--evacuate",
+    type=click.Choice(["refuse", "power_off", "vmotion"]),
+    help="VMs on hosts that enter maintenance mode.  [default: as in the run's playbook]",
+)
+def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Any) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
@@ -31,5 +36,7 @@ def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, n
     from vsphere_ai import app
 
     with RunOutput(shown) as output:
-        request = app.RollbackRequest(run, inventory, flags["yes"], output.confirm, lock, numbers.reboot)
+        request = app.RollbackRequest(
+            run, inventory, flags["yes"], output.confirm, lock, numbers.reboot, flags["evacuate"]
+        )
         return output.exit_code(app.rollback(request, output.emit))

@@ -24,7 +24,7 @@ def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_
     """
     where = f"it runs on {host.name}, which has to enter maintenance mode"
     if rolling.evacuate == "refuse":
-        help_ = "write rolling: {evacuate: power_off} (or vmotion), or power it off first"
+        help_ = f"{POWER_OFF} (or vmotion), or power it off first"
         yield Problem(vm, "rolling.evacuate", where, help_)
         return
     pinned = why_pinned(estate, vm, host)

@@ -10,6 +10,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import replaced_by
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pvrdma_fit, virtual_functions
 from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter, matched
 from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
@@ -126,7 +127,9 @@ def _address_problems(
             )
         holders = [target.name] * (own[mac] > 1)
         # those that have it and keep it, and one that this plan gives it
-        for ref in {*view.estate.vms_by_mac.get(mac, ()), planned.get(mac, target.ref)} - {target.ref}:
+        # the VM that this one takes the place of is destroyed before this one is made
+        own_refs = {target.ref, old.ref if (old := replaced_by(view.estate, target.ref)) else ""}
+        for ref in {*view.estate.vms_by_mac.get(mac, ()), planned.get(mac, target.ref)} - own_refs:
             holders += [view.facts(ref).name] if any(n.mac == mac for n in _cards(ref, view)) else []
         if holders:
             what = f"{mac} is the address of another adapter of {sorted(holders)[0]}"
@@ -144,7 +147,9 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
     if host is None or not asked:
         return
     facts = view.facts(host.ref)
-    others = [v for v in virtual_functions.running(view, host.ref) if v != target]
+    old = replaced_by(view.estate, target.ref)  # destroyed before this one is made
+    gone = {target.ref, old.ref if old else ""}
+    others = [v for v in virtual_functions.running(view, host.ref) if v.ref not in gone]
     wanted = (*virtual_functions.demands(view, others), *virtual_functions.demands(view, [target]))
     short = virtual_functions.without(view, facts, wanted)
     for nic in dict.fromkeys(n.model_copy(update={"device": None}) for n in asked):
