@@ -22,7 +22,7 @@ MOST_NAME = 80  # characters of a name in vSphere
 def _key(text: str) -> str:
     """Return a name, ``SWITCH/NAME`` or a path; ValueError where the name is longer than vSphere takes."""
     if len(text.rpartition("/")[2]) > MOST_NAME:
-        raise ValueError(f"a port group's name has at most {MOST_NAME} characters")
+        raise ValueError(f"a port group's name has at most {MOST_NAME} characters\nwrite a shorter one")
     return text
 
 

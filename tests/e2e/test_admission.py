@@ -1,0 +1,182 @@
+"""Plans on the lab that a host would not carry out: refused with the figures, nothing is changed, what ran runs on.
+
+Each farm has a neighbour that fits, where one does: the same plan is then carried out. The lab decides by its own
+rules whether VMs power on and move.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.vm_sets import INVENTORY, KEY
+
+pytestmark = pytest.mark.lab
+HOST = """
+  - name: {name}
+    cluster: gpu-a
+    version: {version}
+    memory_gb: {memory}
+    cpu_cores: {cores}
+    nvidia_driver: 535.261.03
+    graphics_default: sharedDirect
+    gpus:
+      - {{pci: '0000:3b:00.0', board: a100-40gb, graphics_type: sharedDirect}}
+      - {{pci: '0000:5b:00.0', board: a100-40gb, graphics_type: sharedDirect}}
+    nics: [{{name: vmnic0, pci: '0000:18:00.0', model: X710, switch: dvs-lan}}]
+    ssh: {{running: true}}
+"""
+LOCAL = "datastores: [{name: local-01, type: VMFS, hosts: [esx01.lab.local]}]\n"
+TEMPLATE = """
+  - name: tpl
+    host: esx01.lab.local
+    folder: ai
+    network: dvpg-lan
+    template: true
+    memory_gb: 32
+    cpus: 8
+    disk_gb: 20
+    disk_used_gb: 5
+    firmware: %s
+    extra_config: {vsphere-ai.image: cloud-init=24.1.3 renderer=netplan machine-id=clean}
+"""
+DEVICE = (
+    "- hosts: esx01.lab.local\n  passthrough: {'0000:5b:00.0': true}\n  rolling: {evacuate: vmotion, timeout: 10s}\n"
+)
+
+
+def farm(vms, *, hosts=2, memory=256, cores=(64, 64, 64), version="7.0.2", rules="", drs="fullyAutomated", more=""):
+    own = "".join(
+        HOST.format(name=f"esx0{n}.lab.local", version=version, memory=memory, cores=cores[n - 1])
+        for n in range(1, hosts + 1)
+    )
+    moves = ", vgpu_vmotion: true" if version.startswith("8") else ""
+    return (
+        "name: admission\n"
+        "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.05, guest_seconds: 0.1}\n"
+        f"vcenter: {{version: {version}{moves}}}\n{more}"
+        f"clusters: [{{name: gpu-a, drs: {drs}, rules: [{rules}]}}]\n"
+        "switches: [{name: dvs-lan, uplinks: 1, port_groups: [{name: dvpg-lan, vlan: 20}]}]\n"
+        f"hosts:{own}vms:{vms}"
+    )
+
+
+def vm(name, host=1, **fields):
+    told = "".join(f", {k}: {v}" for k, v in {"power": "on", "network": "dvpg-lan", **fields}.items())
+    return f"\n  - {{name: {name}, host: esx0{host}.lab.local{told}}}"
+
+
+def rule(kind, vms, **fields):
+    told = "".join(f", {k}: {v}" for k, v in fields.items())
+    return f"{{name: licence, kind: {kind}, mandatory: true, vms: [{vms}]{told}}}"
+
+
+def made(cpus, more=""):
+    return f"""
+- vms: n-[01:02]
+  vm_set:
+    name: n
+    source: tpl
+    cluster: gpu-a
+    folder: ai
+    cpus: {cpus}
+    memory_gb: 64
+    nics: [{{name: mgmt, port_group: dvpg-lan, primary: true, addresses: mgmt}}]
+    users: [{{name: ops, ssh_authorized_keys: [{KEY}]}}]
+{more}"""
+
+
+FULL = "- vms: t-[01:02]\n  hardware: {memory_reservation: full}\n"
+UPGRADE = "- vms: t-01\n  hardware: {version: 19}\n"
+CASES = {
+    "memory-reserved-twice": (
+        farm(vm("t-01", memory_gb=160) + vm("t-02", memory_gb=160), hosts=1),
+        FULL,
+        "admission.memory",
+    ),
+    "apart-and-together": (
+        farm(vm("t-01") + vm("t-02"), rules=rule("anti-affinity", "'t-[01:02]'"), drs="manual"),
+        UPGRADE,
+        "admission.vm-rule",
+    ),
+    "off-its-host": (
+        farm(vm("t-01"), rules=rule("host-anti-affinity", "t-01", hosts="[esx01.lab.local]")),
+        UPGRADE,
+        "admission.host-rule",
+    ),
+    "evacuated-against-a-rule": (
+        farm(vm("lic-01"), version="8.0.3", rules=rule("host-affinity", "lic-01", hosts="[esx01.lab.local]")),
+        DEVICE,
+        "rolling.nowhere",
+    ),
+    "evacuated-from-local-disks": (
+        farm(vm("loc-01", datastore="local-01"), version="8.0.3", more=LOCAL),
+        DEVICE,
+        "rolling.nowhere",
+    ),
+    "evacuated-without-memory": (
+        farm(
+            vm("g-01", memory_gb=160, memory_reservation_locked="true")
+            + vm("g-02", host=2, memory_gb=160, memory_reservation_locked="true"),
+            version="8.0.3",
+        ),
+        DEVICE,
+        "rolling.nowhere",
+    ),
+    "more-vcpus-than-any-host": (farm(TEMPLATE % "efi"), made(160), "vm_set.no-host"),
+    "installed-under-bios": (farm(TEMPLATE % "bios"), made(8, "  vgpu: [grid_a100x-40c]\n"), "vgpu.firmware"),
+}
+
+
+@pytest.fixture
+def on(cli, make_lab, monkeypatch):
+    def start(scenario):
+        lab = make_lab(scenario)
+        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+        cli.lab, cli.inventory = lab, cli.file(INVENTORY, "inventory.yml")
+        return cli
+
+    return start
+
+
+def running(lab):
+    return {vm["name"] for vm in lab.get("/lab/farm")["vms"] if vm["power"] == "poweredOn"}
+
+
+def changed(lab):
+    """Calls that changed a VM or a host; a run that gives addresses takes its lock before it plans."""
+    names = ("esx", "tpl", "t-", "n-", "lic-", "loc-", "g-")
+    return [e for e in lab.get("/lab/ledger")["entries"] if e["object"].startswith(names)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_host_would_refuse_is_refused_before_anything_is_done(on, name):
+    scenario, playbook, rule_id = CASES[name]
+    cli = on(scenario)
+    before = running(cli.lab)
+    path = cli.file(playbook)
+    assert cli("plan", "-i", cli.inventory, path, "--format", "json") == 1
+    plan = json.loads(cli.out)
+    assert rule_id in {p["rule"] for p in plan["problems"]}, plan["problems"]
+    assert cli("apply", "-i", cli.inventory, path, "--yes") == 1
+    assert not changed(cli.lab)
+    assert running(cli.lab) == before
+
+
+FITTING = {
+    "memory-reserved": (farm(vm("t-01", memory_gb=100) + vm("t-02", memory_gb=100), hosts=1), FULL),
+    "apart-with-a-third-host": (
+        farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3", rules=rule("anti-affinity", "'t-[01:02]'")),
+        DEVICE,
+    ),
+    "one-host-has-enough-cpus": (farm(TEMPLATE % "efi", cores=(16, 64, 64)), made(64)),
+}
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_what_fits_is_carried_out(on, name):
+    scenario, playbook = FITTING[name]
+    cli = on(scenario)
+    before = running(cli.lab)
+    assert cli("apply", "-i", cli.inventory, cli.file(playbook), "--yes") == 0, cli.out + cli.err
+    assert running(cli.lab) >= before
