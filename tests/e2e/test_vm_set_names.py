@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.vm_sets import play
+from support.vm_sets import HOSTS, play
 
 pytestmark = pytest.mark.lab
 TWO = play("train-[01:02]", nics=1)
@@ -84,3 +84,16 @@ def test_addresses_without_the_lock_in_vcenter_are_refused_before_the_run(sets, 
 def test_more_vms_than_addresses_are_refused_with_true_numbers(sets, cli):
     plan = json.dumps(cli.plan(cli.file(play("train-[01:12]", nics=1)), "-i", sets.inventory))
     assert "'mgmt' has addresses for 10 of 12 VMs more" in plan
+
+
+def test_no_vm_is_powered_on_where_its_host_stays_in_maintenance_mode(sets, client):
+    """Also where the plan reboots the host: one that was found in maintenance mode is left in it."""
+    sets.applied(TWO)
+    host = client.vm("train-01").runtime.host
+    for vm in host.vm:
+        if vm.runtime.powerState == "poweredOn":
+            client.wait(vm.PowerOffVM_Task())
+    client.wait(host.EnterMaintenanceMode_Task(0, False, None))
+    assert "vm_set.maintenance" in sets.refused(HOSTS + TWO)
+    client.wait(host.ExitMaintenanceMode_Task(0))
+    sets.applied(TWO)
