@@ -94,6 +94,6 @@ def test_no_vm_is_powered_on_where_its_host_stays_in_maintenance_mode(sets, clie
         if vm.runtime.powerState == "poweredOn":
             client.wait(vm.PowerOffVM_Task())
     client.wait(host.EnterMaintenanceMode_Task(0, False, None))
-    assert "vm_set.maintenance" in sets.refused(HOSTS + TWO)
+    assert "admission.host-state" in sets.refused(HOSTS + TWO)
     client.wait(host.ExitMaintenanceMode_Task(0))
     sets.applied(TWO)

@@ -106,13 +106,6 @@ def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view:
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
         yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")
-    host = view.estate.host_of(member.ref)
-    stays = host is not None and view.facts(host.ref).get("runtime.inMaintenanceMode")
-    if host is not None and stays and state.power_state == "on" and now.power_state == "off":
-        message = f"it is off, and {host.name} is in maintenance mode and stays so: no VM can be powered on there"
-        yield Fault(
-            "maintenance", message, f"take {host.name} out of maintenance mode, or migrate the VM, then plan again"
-        )
     if state.power_state == "off" and now.power_state == "on":
         yield Fault("power-off", "it runs, and the play wants it off", "power it off in the vSphere Client first")
 
