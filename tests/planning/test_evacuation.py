@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from support import raising
 from support.acting import VM, Server, do, lifecycle
 from support.estates import (
-    CLUSTER,
     ESX1,
     ESX2,
     OFF,
     ON,
     PCI,
-    estate,
     gpu_info,
     guest,
     host,
@@ -24,72 +21,20 @@ from support.estates import (
     vm,
     wants,
 )
+from support.gpu_moves import DRS, HALF, WHOLE, about, farm, gpu_host, gpu_vm, machine, moves, rolled
 from support.judging import rules
 
 from vsphere_ai.capacity.solve import solve
-from vsphere_ai.compat.vgpu_vmotion import SERVICE, Stun, not_opted_in, stun, stun_times
+from vsphere_ai.compat.vgpu_vmotion import Stun, not_opted_in, stun, stun_times
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.language.play import Rolling
-from vsphere_ai.model.facts import About, Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
 from vsphere_ai.planning import vgpu_moves
 from vsphere_ai.planning.evacuation import why_pinned
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.vm_hardware import VmHardware
-
-EIGHT = About("vc", "8.0.2", "22385739", "8.0.2.0", "i")
-HALF, WHOLE = "grid_a100-20c", "grid_a100-40c"
-DRS = {"_typeName": "ClusterDrsConfigInfo", "enabled": True, "defaultVmBehavior": "fullyAutomated"}
-
-
-def machine(number):
-    return Target("host", f"esx{number:02d}", f"HostSystem:host-{number}")
-
-
-def about(version, build="99999999"):
-    return About("vc", version, build, f"{version}.0", "i")
-
-
-def gpu_host(number, vms=(), **more):
-    """A host with one A100 in Shared Direct mode; `vms` are the numbers of the VMs that vCenter shows on it."""
-    info = (gpu_info(PCI[0], "sharedDirect", [vm(n).ref for n in vms]),)
-    device = host(ESX1).get("hardware.pciDevice")[:1]
-    given = {"config__graphicsInfo": info, "hardware__pciDevice": device,
-             "config__sharedPassthruGpuTypes": (HALF, WHOLE), "query:vgpu profiles": STUN, **more}  # fmt: skip
-    return host(machine(number), active="sharedDirect", probes=given.pop("probes", smi({PCI[0]: OFF})), **given)
-
-
-STUN = {HALF: [[10_000, 25], [25_000, 10]], WHOLE: [[10_000, 49]]}
-
-
-def gpu_vm(number, on, *profiles, **more):
-    devices = [vgpu_device(13000 + n, p) for n, p in enumerate(profiles or (HALF,))]
-    for device in devices:
-        device["backing"]["migrateSupported"] = True
-    return guest(vm(number), machine(on), **{"config__hardware__device": tuple(devices), **more})
-
-
-def farm(*facts, about=EIGHT, hot=True, drs=DRS):
-    service = Facts(SERVICE, {"query:vgpu.hotmigrate.enabled": ({"key": "vgpu.hotmigrate.enabled", "value": hot},)})
-    made = estate(*facts, service, about=about)
-    cluster = replace(made[CLUSTER], properties={**made[CLUSTER].properties, "configurationEx": {"drsConfig": drs}})
-    return replace(made, objects={**made.objects, CLUSTER: cluster})
-
-
-def rolled(seen, hosts, *, vms=None, extra=(), **rolling):
-    """Plan a window with maintenance mode on each host, VMs being moved."""
-    how = Rolling(**{"evacuate": "vmotion", **rolling})
-    desired = {machine(n): wants(rolling=how) for n in hosts} | (vms or {})
-    work = {machine(n): [Step(target=machine(n), summary="work", needs_maintenance=True)] for n in hosts}
-    for step in extra:
-        work.setdefault(step.target, []).append(step)
-    return make_plan(desired, seen, kinds(), "test.yml", besides=Besides(work))
-
-
-def moves(plan):
-    return [(m.vm.name, m.source.name, m.target.name) for m in plan.impact.migrations]
 
 
 def does(plan, target, action):
@@ -332,6 +277,7 @@ def test_moves_are_those_of_a_search_over_all_hosts(monkeypatch, seed):
 def test_most_moves_take_no_search_over_all_hosts(monkeypatch):
     searched, moved = [], 0
     monkeypatch.setattr(vgpu_moves, "solve", lambda *given: searched.append(given) or solve(*given))
+    monkeypatch.setattr(vgpu_moves, "_searched", lambda tried, _hosts: tried(frozenset()))
     for seed in range(60):
         seen, hosts, how = any_farm(random.Random(seed))
         moved += len(moves(rolled(seen, hosts, **how)))

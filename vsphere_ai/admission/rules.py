@@ -69,8 +69,9 @@ def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) 
     of_vms = (*_of_vms(there), *_wanted_vms(wanted, estate))
     drs = config.get("drsConfig") or {}
     overrides = config.get("drsVmConfig") or () if drs.get("enableVmBehaviorOverrides") is not False else ()
-    excluded = frozenset(str(o.get("key")) for o in overrides if o.get("enabled") is False)
-    return ClusterRules(bool(drs.get("enabled")), of_hosts, of_vms, excluded)
+    excluded = {str(o.get("key")) for o in overrides if o.get("enabled") is False}
+    excluded |= {real_ref(estate, vm) for each in wanted for vm in each.overridden}
+    return ClusterRules(bool(drs.get("enabled")), of_hosts, of_vms, frozenset(excluded))
 
 
 def _of_hosts(rules: Iterable[Object], groups: Mapping[object, Object]) -> Iterator[HostRule]:

@@ -80,6 +80,13 @@ class Situation:
         made._networks.update(self._networks)
         return made
 
+    def only(self, hosts: Iterable[str]) -> Situation:
+        """Return the situation of some hosts (references), to be changed apart from this one."""
+        own = {h: dict(self.running.get(h, {})) for h in hosts}
+        made = Situation(self.view, self.machines, own, self.added_rules, self.down, self.up)
+        made.__dict__["before"] = self.before
+        return made
+
     @cached_property
     def before(self) -> Situation:
         """The situation when the estate was read."""

@@ -8,6 +8,7 @@ from vsphere_ai.admission.admit import Admission, admit, every_requirement
 from vsphere_ai.admission.base import Occasion
 from vsphere_ai.admission.machines import Machines, planned_steps
 from vsphere_ai.admission.situation import Situation, powered_on
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import ClusterRules, Destroy, PowerOn, Reconfigure, Step
@@ -46,17 +47,11 @@ def final_situation(view: View, steps: Sequence[Step], running: Collection[str])
     return situation
 
 
-def _rules(steps: Iterable[Step]) -> Mapping[str, tuple[Step, ...]]:
-    found: dict[str, tuple[Step, ...]] = {}
-    for step in steps:
-        if isinstance(step, ClusterRules):
-            # those that come once guests are ready say the same with fewer overrides
-            found[step.cluster] = (*(s for s in found.get(step.cluster, ()) if _other(s, step)), step)
-    return found
-
-
-def _other(one: Step, other: ClusterRules) -> bool:
-    return not (isinstance(one, ClusterRules) and one.wanted.set == other.wanted.set)
+def _rules(steps: Iterable[Step]) -> Mapping[str, tuple[ClusterRules, ...]]:
+    """Return the steps that make rules, by cluster, as they are when VMs power on: later ones free VMs for DRS."""
+    every = [s for s in steps if isinstance(s, ClusterRules)]
+    early = {(s.cluster, s.wanted.set) for s in every if not s.ready}
+    return grouped((s for s in every if not s.ready or (s.cluster, s.wanted.set) not in early), lambda s: s.cluster)
 
 
 def answers(

@@ -85,8 +85,7 @@ class Departures:
 
     @cached_property
     def _may_move(self) -> frozenset[str]:
-        migrated = (m.vm.ref for own in self.migrations.values() for m in own)
-        return frozenset({*(v.ref for v in self.movable), *migrated})
+        return frozenset(v.ref for v in self.movable)
 
     def _migrate(self, each: Migration) -> None:
         """Move a VM as the run does, and say why its host does not take it."""
@@ -206,4 +205,6 @@ def without_place(
     estate = outlook.before.estate
     known = {host: vms for host, vms in grouped(off, lambda vm: estate.host_of(vm.ref)).items() if host is not None}
     before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
-    return Departures(before, moves.by_host, known, frozenset(by_drs)).run(rolls)
+    # one that the run could not move from a host to which it has moved it is refused there
+    moved = () if moves.problems else (m.vm for m in moves.all)
+    return Departures(before, moves.by_host, known, frozenset((*by_drs, *moved))).run(rolls)

@@ -18,13 +18,14 @@ from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.admitted import answers, concerned, doubts, final_situation, refusals
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
+from vsphere_ai.planning.moved_view import view_after
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
 from vsphere_ai.planning.placed import Asked, PlacedHost, asked_of, placed_on
 from vsphere_ai.planning.power_on_order import order_notes, power_ons
 from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
-from vsphere_ai.planning.vgpu_moves import Outlook, view_after
+from vsphere_ai.planning.vgpu_moves import Outlook
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus

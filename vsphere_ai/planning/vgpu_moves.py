@@ -7,7 +7,8 @@ driver of the same branch.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -35,6 +36,11 @@ from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
+TRIES, FEW_TRIES, FEW_HOSTS = 300, 20, 16
+"""Sequences of moves of a cluster that are tried before the first is refused: fewer with more hosts than so many."""
+_Move = tuple[Target, str, str]
+Avoided = frozenset[_Move]
+"""Moves that are not made: the host whose window it is, the reference of the VM, and the name of the other host."""
 ALONE = requirements(shared=False, without=("admission.host-state",))
 TOGETHER = (*ALONE, *requirements(shared=True, without=("admission.gpu",)))
 """What is asked of a host beside its GPUs, which are placed here, and whether it is in service then."""
@@ -74,6 +80,12 @@ class Moves:
     unread: set[Target] = field(default_factory=set)
     """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
 
+    def add(self, others: Moves) -> None:
+        """Add the moves of another cluster."""
+        self.by_host |= others.by_host
+        self.problems += others.problems
+        self.unread |= others.unread
+
     @property
     def all(self) -> tuple[Migration, ...]:
         """Every move, in order."""
@@ -91,20 +103,58 @@ def plan_moves(
     moves, estate = Moves(), outlook.before.estate
     away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
     if away[0]:
-        known = stun_times(estate), Situation.as_read(outlook.before, Machines(outlook.before)).copy()
+        times, running = stun_times(estate), Situation.as_read(outlook.before, Machines(outlook.before))
         for roll in rolls:
-            _Sequence(roll, away, desired, outlook, known).run(moves)
+            here = running.only(h.ref for h in roll.members)
+
+            def tried(avoided: Avoided, roll: Roll = roll, here: Situation = here) -> Moves:
+                found = Moves()
+                _Sequence(roll, away, desired, outlook, (times, here.copy(), avoided)).run(found)
+                return found
+
+            moves.add(_searched(tried, len(roll.members)))
     return moves
+
+
+def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
+    """Return the moves of all windows of a cluster together: what one window takes may be what a later one needs.
+
+    Windows are gone through in order, each VM to the first place that takes it. Where a window then has none for its
+    VMs, earlier moves are tried elsewhere, one of them, then two, and so on; a move that is avoided is named by its
+    window, VM and host. If nothing helps within so many tries, the refusal is that of the first try.
+    """
+    first = tried(frozenset())
+    left, seen, waiting = (
+        TRIES if hosts <= FEW_HOSTS else FEW_TRIES,
+        {frozenset[_Move]()},
+        deque([(frozenset[_Move](), first)]),
+    )
+    while waiting and first.problems:
+        avoided, failed = waiting.popleft()
+        for move in ((host, m.vm.ref, m.target.name) for host, own in failed.by_host.items() for m in own):
+            more = avoided | {move}
+            if more in seen:
+                continue
+            seen.add(more)
+            left -= 1
+            if left < 0:
+                return first
+            found = tried(more)
+            if not found.problems:
+                return found
+            waiting.append((more, found))
+    return first
 
 
 class _Sequence:
     """The rollout over one cluster."""
 
     def __init__(
-        self, roll: Roll, away: _Away, desired: TargetPlans, outlook: Outlook, known: tuple[_Times, Situation]
+        self, roll: Roll, away: _Away, desired: TargetPlans, outlook: Outlook, known: tuple[_Times, Situation, Avoided]
     ) -> None:
         self._roll, self._desired, self._outlook = roll, desired, outlook
-        self._times, self._situation = known
+        self._times, self._situation, avoided = known
+        self._avoided = grouped(avoided, lambda move: move[0])
         self._estate = outlook.before.estate
         self._members = {h.name: h for h in roll.members}
         self._places = {h: place for place, h in enumerate(roll.hosts)}
@@ -156,8 +206,8 @@ class _Sequence:
         self._open.put(host.name, group, Host(slots, self._policies.get(host.name, "performance")))
 
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
-        self._refused.clear()
-        answer: Answer | None = self._first_fit(host, leaving)
+        self._refused = {(vm, name): "its place is needed later" for _, vm, name in self._avoided.get(host, ())}
+        answer: Answer | None = None if self._refused else self._first_fit(host, leaving)
         while answer is None or self._is_refused(answer):
             reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
             demands = self._demands(host, leaving, {d.name: d for d, why in reasons.items() if not why})
@@ -340,25 +390,3 @@ def _unread(slots: Iterable[GpuSlot]) -> bool:
 
 def _shown(driver: int | None) -> str:
     return "unknown" if driver is None else f"R{driver}"
-
-
-def view_after(view: View, moves: Iterable[Migration]) -> View:
-    """Return a view with every VM on the host, and the GPUs, where its last move leaves it."""
-    last = {m.vm: m for m in moves}
-    if not last:
-        return view
-    estate, changed = view.estate, []
-    refs = {v.ref for v in last}
-    coming = grouped(last.values(), lambda migration: migration.target)
-    for host in estate.hosts:
-        infos = estate[host.ref].get("config.graphicsInfo")
-        if infos is None:
-            continue
-        come = [(m.vm.ref, m.gpus) for m in coming.get(host, ())]
-        shown = tuple(
-            {**g, "vm": (*(r for r in g.get("vm") or () if r not in refs), *(r for r, at in come if g["pciId"] in at))}
-            for g in infos
-        )
-        changed.append(estate[host.ref].having({"config.graphicsInfo": shown}))
-    changed += [estate[m.vm.ref].having({"runtime.host": m.target.ref}) for m in last.values()]
-    return view.with_facts(changed)
