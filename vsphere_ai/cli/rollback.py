@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import click
 
@@ -13,6 +13,11 @@ from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
+
+
+class _Flags(TypedDict):
+    yes: bool
+    evacuate: Literal["refuse", "power_off", "vmotion"] | None
 
 
 @click.command("rollback")
@@ -27,7 +32,9 @@ if TYPE_CHECKING:
     type=click.Choice(["refuse", "power_off", "vmotion"]),
     help="VMs on hosts that enter maintenance mode.  [default: as in the run's playbook]",
 )
-def command(run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Any) -> int:
+def command(
+    run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Unpack[_Flags]
+) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
