@@ -87,7 +87,23 @@ def test_the_mode_without_ssh():
     assert (first.sharing.mixed, second.sharing.mixed, second.sharing.any_series) == (False, True, True)
 
 
+def test_no_vm_keeps_its_gpus_in_a_window_without_a_reboot():
+    profiles = ("grid_a100-10c", "grid_a100-20c")
+    infos = ({**make.gpu_info(make.PCI[0], "sharedDirect", refs(1, 2)), "vgpuMode": "sameSize"},)
+    facts = host(probes={}, listed=LISTED_SLICED, config__graphicsInfo=infos,
+                 hardware__pciDevice=(make.pci_device(make.PCI[0], make.A100),))  # fmt: skip
+    one = view(facts, *(guest(n, p) for n, p in enumerate(profiles, 1)))
+    assert {d.running_on for d in question_of(one, refs(1, 2)).demands} == {"esx01"}
+    assert not list(problems_of(one, refs(1, 2)))
+    emptied = one.emptying(frozenset({make.ESX1.ref}))
+    assert {d.running_on for d in question_of(emptied, refs(1, 2)).demands} == {None}
+    assert [p.rule for p in problems_of(emptied, refs(1, 2))] == ["capacity.no-room"]
+
+
 def test_gpus_that_give_no_vgpus_are_left_out():
+    passed = tuple(make.gpu_info(p, t) for p, t in zip(make.PCI, ("direct", "sharedDirect"), strict=True))
+    planned = view(host()).with_facts([host(config__graphicsInfo=passed)])  # the first is passed through by the plan
+    assert [s.pci for s in slots_of(planned, make.ESX1, ())] == [make.PCI[1]]
     assert slots_of(view(make.host(make.ESX1, probes=ON)), make.ESX1, ()) == ()  # shared, not shared direct
     unknown = tuple(make.pci_device(p, 0x1234) for p in make.PCI)
     assert slots_of(view(host(probes={}, hardware__pciDevice=unknown)), make.ESX1, ()) == ()

@@ -240,6 +240,29 @@ def test_a_gpu_in_mig_mode_is_measured_by_its_configured_vgpu_mode_and_named():
     assert FIRST in note
 
 
+def test_a_gpu_in_mig_mode_beside_another_one_keeps_its_vgpu_mode():
+    infos = (
+        {**gpu_info(FIRST, "sharedDirect", ["VirtualMachine:vm-1"]), "vgpuMode": "multiInstanceGpu"},
+        {**gpu_info(SECOND, "sharedDirect"), "vgpuMode": "sameSize"},
+    )
+    judged = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded(config__graphicsInfo=infos))
+    assert judged.fields == {"vgpu_mode": ("same_size", "mixed_size"), SECOND: ("same_size", "mixed_size")}
+    update, _ = judged.steps
+    modes = {d["deviceId"]: d["vgpuMode"] for d in update.args["config"]["deviceType"]}
+    assert modes == {FIRST: "sameSize", SECOND: "mixedSize"}
+    assert not update.needs_maintenance  # the VM on the first one is not switched off for nothing
+    (note,) = judged.notes
+    assert note == f"{FIRST} in MIG mode: the vGPU mode stays as it is there, it counts only once MIG is off"
+    types = tuple(
+        {**d, "vgpuMode": m}
+        for d, m in zip(config("sharedDirect")["deviceType"], ("sameSize", "mixedSize"), strict=True)
+    )
+    done = (infos[0], {**infos[1], "vgpuMode": "mixedSize"})
+    now = {**config("sharedDirect"), "deviceType": types}
+    after = moded(config__graphicsInfo=done, config__graphicsConfig=now)
+    assert judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, after).fields == {}
+
+
 def test_a_play_without_vgpu_mode_leaves_unlike_modes_alone():
     types = tuple(
         {**d, "vgpuMode": m}

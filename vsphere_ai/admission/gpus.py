@@ -27,6 +27,7 @@ from vsphere_ai.resources.mixins import is_changed, offered, settled, vgpus_of
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
 LISTED = "config.sharedPassthruGpuTypes"
 MIXED_SIZE, MIG = "mixedSize", "multiInstanceGpu"  # HostGraphicsInfo.vgpuMode, vSphere API 8.0.3.0
+PASSED_THROUGH = "direct"  # HostGraphicsInfo.graphicsType
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
     """Return the GPUs of the hosts (all by default) and the VMs with vGPUs that will run on them.
 
     `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. One that is on, and
-    that the plan neither changes nor reboots away, stays on its GPUs.
+    that the plan neither changes nor switches off or moves for a window of its host, stays on its GPUs.
     """
     chosen = tuple(view.estate.hosts if hosts is None else hosts)
     vms = sorted(v for h in chosen for v in view.estate.vms_on(h.ref) if v.ref in vms_that_will_run)
@@ -101,12 +102,17 @@ class _HostGpus:
 
     def slots(self) -> tuple[GpuSlot, ...]:
         boards = ((pci, listed.board) for pci, listed in boards_as_listed(self._facts).items())
-        shared = [(pci, board) for pci, board in boards if board and any(s.shares(pci) for s in self._sharing)]
+        shared = [(pci, board) for pci, board in boards if board and self._is_shared(pci)]
         slots = [slot for pci, board in shared if (slot := self._slot(pci, board)) is not None]
         for vm in self._view.estate.vms_on(self._host.ref) if slots else ():
             if vm.ref in self._staying:
                 self._run(vm, slots)
         return tuple(slots)
+
+    def _is_shared(self, pci: str) -> bool:
+        """Return whether a GPU gives vGPUs; one that is passed through whole, or that this plan passes, gives none."""
+        passed = self._infos.get(pci, GraphicsInfo()).get("graphicsType") == PASSED_THROUGH
+        return not passed and any(s.shares(pci) for s in self._sharing)
 
     def _run(self, vm: Target, slots: list[GpuSlot]) -> None:
         """Put the vGPUs of a VM that stays on the GPUs that show it, each of these first getting one of it."""
@@ -212,11 +218,11 @@ def _was_read(view: View, vm: str) -> bool:
 
 
 def stays_on(view: View, vm: str) -> bool:
-    """Return whether a VM keeps its GPUs: it runs, and the plan neither changes it nor reboots its host."""
+    """Return whether a VM keeps its GPUs: it runs, and the plan neither changes it nor empties its host."""
     host = view.estate.host_of(vm)
     changed = bool(view.planned_kinds(vm))
     on = view.facts(vm).get("runtime.powerState") in ("poweredOn", "suspended")
-    return on and not changed and host is not None and host.ref not in view.rebooting
+    return on and not changed and host is not None and host.ref not in view.rebooting | view.emptied
 
 
 def observed_profiles(facts: Facts) -> tuple[str, ...]:

@@ -35,6 +35,15 @@ def active(facts: Facts) -> dict[str, str]:
     return {pci: FROM_API[mode] for pci, mode in modes.items() if mode in FROM_API}
 
 
+def concerned(facts: Facts) -> tuple[str, ...]:
+    """Return the GPUs on which a vGPU mode counts: those out of MIG mode; on a host with no other, all of them.
+
+    A GPU in MIG mode may have running VMs, that would be switched off for a setting without an effect.
+    """
+    gpus = nvidia_gpus(facts)
+    return tuple(g["pciId"] for g in gpus if g.get("vgpuMode") != MIG) or tuple(g["pciId"] for g in gpus)
+
+
 def seen(facts: Facts) -> dict[str, str]:
     """Return PCI address -> vGPU mode as a plan shows it; one that is configured and not active yet says so."""
     config, now = configured(facts), active(facts)

@@ -20,7 +20,8 @@ class View:
     """The estate as it will be when the steps planned so far have run.
 
     `states` holds, per (reference, kind), the observed state, or what a reboot will leave of it; `planned` holds, per
-    reference and kind, the states that are planned and not yet true. `rebooting` names the hosts this plan reboots;
+    reference and kind, the states that are planned and not yet true. `rebooting` names the hosts this plan reboots,
+    `emptied` those that enter maintenance, with or without a reboot: no VM of them keeps its devices;
     `stated` holds, by the keys of `states`, what the playbook itself says, planned yet or not: None = it leaves that
     open. `left_out` names the targets of the playbook that `--limit` leaves out.
     """
@@ -31,6 +32,7 @@ class View:
     planned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stated: Mapping[Key, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    emptied: frozenset[str] = frozenset()
 
     def state(self, ref: str, kind: str) -> Any:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
@@ -88,6 +90,10 @@ class View:
     def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, object]) -> View:
         """Return the view in which hosts reboot, with what that leaves of observed states in their place."""
         return self._like(replace(self, rebooting=hosts, states=laid_over(self.states, states)))
+
+    def emptying(self, hosts: frozenset[str]) -> View:
+        """Return the view in which hosts enter maintenance, so that every VM on them is switched off or moved."""
+        return self._like(replace(self, emptied=hosts))
 
     def with_facts(self, facts: Iterable[Facts]) -> View:
         """Return the view with objects as they will be read once what is planned so far is done."""

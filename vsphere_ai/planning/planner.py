@@ -26,6 +26,7 @@ from vsphere_ai.planning.power_on_order import order_notes, power_ons
 from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook
+from vsphere_ai.planning.windows import needs_maintenance
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus
@@ -154,6 +155,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
         if item.changes:
             changing[item.target].add(item.kind)
     running = will_run(estate, desired)
+    done.view = done.view.emptying(_emptied(s for own in steps.values() for s in own))
     power_on = power_ons(done.before, done.view, changing, running)
     outlook = Outlook(View(estate, done.before.states), done.view, running, power_on)
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing, outlook=outlook)
@@ -177,6 +179,11 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     items = tuple(_noted(done, order_notes(power_on.orders)))
     made = Plan(estate.about, playbook, items, _telling(against), findings, ordered, impact)
     return replace(made, asked=asked_of(desired), placed=placed_on(done.before, done.view, changing, impact))
+
+
+def _emptied(steps: Iterable[Step]) -> frozenset[str]:
+    """Return the hosts that enter maintenance; a window without a reboot switches VMs off or moves them as well."""
+    return frozenset(s.target.ref for s in steps if s.target.kind == "host" and needs_maintenance([s]))
 
 
 def reading_back(desired: TargetPlans) -> frozenset[Target]:
@@ -216,7 +223,8 @@ def _touched(view: View, changing: Collection[Target], impact: Impact) -> tuple[
 
 def view_as_planned(desired: TargetPlans, estate: Estate, kinds: Kinds) -> View:
     """Return the estate as it will be once a playbook is carried out."""
-    return _final_pass(desired, estate, kinds).view
+    done = _final_pass(desired, estate, kinds)
+    return done.view.emptying(_emptied(done.steps))
 
 
 def check(desired: TargetPlans, estate: Estate, kinds: Kinds) -> tuple[Finding, ...]:

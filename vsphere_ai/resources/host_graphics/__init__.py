@@ -15,8 +15,8 @@ from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
-from vsphere_ai.resources.host_settings import SharesGpus
-from vsphere_ai.resources.mixins import Judged
+from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus
+from vsphere_ai.resources.mixins import Judged, settled
 
 CONFIG, INFO = "config.graphicsConfig", "config.graphicsInfo"
 MANAGER = "configManager.graphicsManager"
@@ -50,7 +50,7 @@ class HostGraphics(Judged, SharesGpus, Resource):
     )
     vgpu_mode: Mode | None = setting(
         "`mixed_size` lets time-sliced vGPUs of several sizes share a GPU, `same_size` does not; every "
-        "NVIDIA GPU follows. vSphere 8.0 U3."
+        "NVIDIA GPU that is not in MIG mode follows. vSphere 8.0 U3."
     )
     gpus: Mapping[str, str] | None = observed("PCI address -> the type the GPU runs with, and what it waits for.")
     vgpu_modes: Mapping[str, str] | None = observed("PCI address -> the vGPU mode of the GPU, and what it waits for.")
@@ -76,17 +76,24 @@ class HostGraphics(Judged, SharesGpus, Resource):
         return cls.model_construct(
             default_type=spelled(default),
             assignment_policy=config["sharedPassthruAssignmentPolicy"],
-            vgpu_mode=common_mode(modes),
+            vgpu_mode=common_mode({p: modes[p] for p in vgpu_mode.concerned(facts) if p in modes}),
             gpus=gpus,
             vgpu_modes=modes or None,
         )
 
     def settle(self, target: Target, view: View) -> Self:
-        """Every NVIDIA GPU follows the default type and the vGPU mode."""
-        full, gpus = super().settle(target, view), nvidia_gpus(view.facts(target.ref))
+        """Every NVIDIA GPU follows the default type, and those that are not in MIG mode the vGPU mode."""
+        facts = view.facts(target.ref)
+        full, gpus = super().settle(target, view), nvidia_gpus(facts)
         types = {} if self.default_type is None else {"gpus": {g["pciId"]: self.default_type for g in gpus}}
-        modes = {} if self.vgpu_mode is None else {"vgpu_modes": {g["pciId"]: self.vgpu_mode for g in gpus}}
-        return full.model_copy(update=types | modes)
+        if self.vgpu_mode is None:
+            return full.model_copy(update=types)
+        # one that the same playbook takes out of MIG mode will run in it
+        leaving = {
+            g["pciId"] for d in settled(view, target, DividesGpus) for g in gpus if d.is_divided(g["pciId"]) is False
+        }
+        modes = dict.fromkeys((*vgpu_mode.concerned(facts), *sorted(leaving)), self.vgpu_mode)
+        return full.model_copy(update={**types, "vgpu_modes": vgpu_mode.seen(facts) | modes})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No GPU, or one that is given to a VM whole (passthrough)."""
@@ -110,9 +117,14 @@ class HostGraphics(Judged, SharesGpus, Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Name GPUs in MIG mode, which a vGPU mode does not concern."""
-        in_mig = [g["pciId"] for g in nvidia_gpus(view.facts(target.ref)) if g.get("vgpuMode") == vgpu_mode.MIG]
-        if in_mig and vgpu_mode.changing(view.facts(target.ref), self._modes()):
-            yield f"{', '.join(in_mig)} in MIG mode: the vGPU mode counts once MIG is off"
+        facts = view.facts(target.ref)
+        in_mig = [g["pciId"] for g in nvidia_gpus(facts) if g.get("vgpuMode") == vgpu_mode.MIG]
+        changing = vgpu_mode.changing(facts, self._modes())
+        if moded := [pci for pci in in_mig if pci in changing]:
+            yield f"{', '.join(moded)} in MIG mode: the vGPU mode counts once MIG is off"
+        left = [pci for pci in in_mig if pci not in changing]
+        if left and changing:
+            yield f"{', '.join(left)} in MIG mode: the vGPU mode stays as it is there, it counts only once MIG is off"
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the GPUs in their wanted vGPU modes, by which capacity is counted."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from vsphere_ai.fabric.api_types import GraphicsInfo
 from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
@@ -35,8 +37,10 @@ def offers(host: str, profile: str, view: View) -> bool:
 
 
 def _is_changed(host: str, view: View) -> bool:
-    """Return whether this plan changes what decides a host's list: graphics type or MIG mode, or by a reboot."""
+    """Return whether this plan changes what decides a host's list: graphics type, passthrough, MIG mode, a reboot."""
     if view.is_planned(host, HostGraphics.kind) or view.is_planned(host, Mig.kind):
+        return True
+    if any(_is_passed(host, gpu["pciId"], view) for gpu in nvidia_gpus(view.facts(host))):
         return True
     gpus = (mig.gpus if host in view.rebooting and (mig := view.get(Mig, host)) else None) or {}
     return any(g.mode != "enabled" for g in gpus.values()) and _lists_mig(
@@ -48,16 +52,33 @@ def _gpu_offers(host: str, pci: str, board: Board | None, profile: names.VgpuPro
     graphics, mig = view.get(HostGraphics, host), view.get(Mig, host)
     if board is None or graphics is None or (graphics.gpus or {}).get(pci) != "shared_direct":
         return False
+    if _is_passed(host, pci, view):
+        return False
     if profile.stem not in board.vgpu_names:
         return False
     gpu = (mig.gpus or {}).get(pci) if mig is not None else None
-    divided = gpu.mode == "enabled" if gpu else _lists_mig(view.facts(host))
+    mode = _shown(host, pci, view).get("vgpuMode")  # of each GPU, from vSphere 8.0 U3 on
+    seen = mode == vgpu_mode.MIG if mode else _lists_mig(view.facts(host))
+    divided = gpu.mode == "enabled" if gpu else seen
     listed = profile.name in _listed(view.facts(host))
     if profile.is_mig:
         return (
             divided and names.mig_profile(board, profile) is not None and (listed or not _too_old(host, profile, view))
         )
     return not divided and (listed or names.time_sliced(board, profile))
+
+
+def _shown(host: str, pci: str, view: View) -> GraphicsInfo:
+    """Return the entry of graphicsInfo of a GPU, as the plan leaves it; empty when it has none."""
+    infos: tuple[GraphicsInfo, ...] = view.facts(host).get("config.graphicsInfo", ())
+    return next((g for g in infos if g["pciId"] == pci), GraphicsInfo())
+
+
+def _is_passed(host: str, pci: str, view: View) -> bool:
+    """Return whether a GPU that gives vGPUs now is passed through whole by this plan."""
+    graphics = view.get(HostGraphics, host)
+    shares = graphics is not None and graphics.shares(pci)
+    return shares and _shown(host, pci, view).get("graphicsType") == "direct"
 
 
 def _too_old(host: str, profile: names.VgpuProfile, view: View) -> str:

@@ -1,0 +1,105 @@
+"""Windows without a reboot, and GPUs that a plan takes from vGPUs: what is switched off finds its GPU again.
+
+The lab decides by its own rules where vGPUs land and whether VMs power on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.lab
+SCENARIO = """
+name: windows
+vcenter: {{version: 8.0.3, build: 24022515, api: 8.0.3.0}}
+timing: {{boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.05, guest_seconds: 0.1}}
+clusters: [{{name: gpu-a, drs: fullyAutomated}}]
+switches: [{{name: dvs-lan, uplinks: 1, port_groups: [{{name: dvpg-lan}}]}}]
+hosts:
+  - name: esx01.lab.local
+    cluster: gpu-a
+    version: 8.0.3
+    build: 24022510
+    nvidia_driver: 550.90.05
+    graphics_default: sharedDirect
+    gpus: [{gpus}]
+    nics: [{{name: vmnic0, pci: '0000:18:00.0', model: X710, switch: dvs-lan}}]
+    ssh: {{running: true, policy: on}}
+vms: [{vms}]
+"""
+FIRST, SECOND = "0000:3b:00.0", "0000:86:00.0"
+GPU = "{{pci: '{}', board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect{}}}"
+VM = "{{name: {}, host: esx01.lab.local, network: dvpg-lan, tools: running, hardware: 21, memory_gb: 16{}}}"
+RUNS = ", power: on, memory_reservation_locked: true, vgpu: [{}]"
+MIG, MIXED = ", mig: true", ", vgpu_mode: mixedSize"
+WINDOW = "- hosts: esx01.lab.local\n  {}\n  rolling: {{evacuate: power_off, timeout: 20s, settle: 2s}}\n"
+
+
+@pytest.fixture
+def farm(make_lab, monkeypatch):
+    def make(gpus, vms):
+        own = (GPU.format(pci, more) for pci, more in gpus.items())
+        guests = (VM.format(name, profile and RUNS.format(profile)) for name, profile in vms.items())
+        made = make_lab(SCENARIO.format(gpus=", ".join(own), vms=", ".join(guests)))
+        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+        return made
+
+    return make
+
+
+def calls(lab, *names):
+    return [e["call"] for e in lab.get("/lab/ledger")["entries"] if e["call"] in names]
+
+
+# in the order in which they started: a lands at slice 4 when it is the first one, and d finds no start any more
+PARTS = {"d": "grid_a100-3-20c", "a": "grid_a100-1-5c", "c": "grid_a100-2-10c", "b": "grid_a100-1-5c"}
+
+
+def test_vms_of_a_full_gpu_come_back_in_an_order_in_which_all_find_their_instances(cli, farm):
+    farm({FIRST: MIG}, PARTS)
+    playbook = cli.file(WINDOW.format("nics: {vmnic0: {pause: {rx: true, tx: true}}}"))
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert cli("lab", "status") == 0
+    off = [line for line in cli.out.splitlines() if line.split()[:1] in ([n] for n in PARTS) and " off " in line]
+    assert off == []
+
+
+def test_sizes_that_only_a_mixed_gpu_holds_refuse_the_change_to_one_size(cli, farm):
+    lab = farm({FIRST: MIXED}, {"r1": "grid_a100-10c", "r2": "grid_a100-20c"})
+    playbook = cli.file(WINDOW.format("graphics: {vgpu_mode: same_size}"))
+    assert cli("plan", playbook) == 1
+    assert "r2 cannot power on" in cli.out
+    assert "capacity.no-room" in cli.out
+    assert cli("capacity", playbook) == 1
+    assert "DOES NOT FIT (exact)" in cli.out
+    assert calls(lab, "PowerOffVM_Task", "ShutdownGuest", "UpdateGraphicsConfig") == []
+
+
+def test_the_vms_of_a_gpu_in_mig_mode_stay_on_when_another_gpu_changes_its_vgpu_mode(cli, farm):
+    lab = farm({FIRST: MIG, SECOND: ""}, PARTS)
+    playbook = cli.file(WINDOW.format("graphics: {vgpu_mode: mixed_size}"))
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert f"{FIRST} in MIG mode: the vGPU mode stays as it is there" in cli.out
+    assert calls(lab, "ShutdownGuest", "EnterMaintenanceMode_Task") == []
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+
+
+def test_a_time_sliced_gpu_beside_one_in_mig_mode_gives_its_vm_the_vgpu_back(cli, farm):
+    farm({FIRST: MIG, SECOND: ""}, {"t": "grid_a100-20c"})
+    playbook = cli.file(WINDOW.format("graphics: {vgpu_mode: mixed_size}"))
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+
+
+def test_a_gpu_that_the_plan_passes_through_gives_no_vgpu(cli, farm):
+    lab = farm({FIRST: "", SECOND: ""}, {"t1": "", "t2": ""})
+    passed = WINDOW.format(f"passthrough: {{'{FIRST}': true}}")
+    playbook = cli.file(passed + "- vms: t*\n  vgpu: [grid_a100-40c]\n")
+    assert cli("plan", playbook) == 1
+    assert "2 of grid_a100-40c are to power on on the 1 GPU of esx01.lab.local, where 1 fit" in cli.out.replace(
+        "\n      ", " "
+    )
+    assert cli("capacity", playbook) == 1
+    assert "DOES NOT FIT (exact)" in cli.out
+    assert calls(lab, "ReconfigVM_Task", "UpdatePassthruConfig") == []
+    one = cli.file(passed + "- vms: t1\n  vgpu: [grid_a100-40c]\n", "one.yml")
+    assert cli("apply", one, "--yes") == 0, cli.out + cli.err
