@@ -103,3 +103,21 @@ def test_a_gpu_that_the_plan_passes_through_gives_no_vgpu(cli, farm):
     assert calls(lab, "ReconfigVM_Task", "UpdatePassthruConfig") == []
     one = cli.file(passed + "- vms: t1\n  vgpu: [grid_a100-40c]\n", "one.yml")
     assert cli("apply", one, "--yes") == 0, cli.out + cli.err
+
+
+SHARED = "nvidia_rtx_pro_6000_blackwell_dc-1-{}"
+
+
+def test_instances_that_vgpus_share_are_counted_where_nvidia_smi_shows_them(cli, make_lab, monkeypatch):
+    """Three of 12 GB stand in two of the four instances of 24 GB, so two whole ones are left."""
+    one = VM.replace("hardware: 21", "hardware: 22")
+    vms = [one.format(f"a{n}", RUNS.format(SHARED.format("12q"))) for n in (1, 2, 3)]
+    vms += [one.format(f"n{n}", "") for n in (1, 2, 3)]
+    scenario = SCENARIO.replace("550.90.05", "580.82.02").replace("8.0.3.0", "9.0.0.0")
+    scenario = scenario.replace("8.0.3", "9.0.1").replace("24022515", "24900000").replace("24022510", "24900000")
+    gpu = f"{{pci: '{FIRST}', board: rtx-pro-6000-blackwell, graphics_type: sharedDirect, mig: true}}"
+    made = make_lab(scenario.format(gpus=gpu, vms=", ".join(vms)))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    assert cli("plan", cli.file(f"- vms: n*\n  vgpu: [{SHARED.format('24q')}]\n")) == 1
+    assert "n3 cannot power on" in cli.out
+    assert cli("apply", cli.file(f"- vms: n[1:2]\n  vgpu: [{SHARED.format('24q')}]\n"), "--yes") == 0, cli.out + cli.err

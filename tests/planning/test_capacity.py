@@ -4,7 +4,7 @@ from support import estates as make
 from vsphere_ai.admission.gpus import question_of, slots_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit
-from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
+from vsphere_ai.gpu.live import PLACEMENTS, PROFILES, RUNNING
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.view import View
@@ -85,6 +85,28 @@ def test_the_mode_without_ssh():
     first, second = slots_of(view(facts), make.ESX1, ())
     assert (first.mode, second.mode) == ("mig", "time_sliced")
     assert (first.sharing.mixed, second.sharing.mixed, second.sharing.any_series) == (False, True, True)
+
+
+def listed(*vgpus):
+    """What nvidia-smi lists as running on the first GPU: (VM name, GPU instance) of 3-20c."""
+    text = f"GPU 0000{make.PCI[0].upper()}\n    Active vGPUs : {len(vgpus)}\n"
+    for number, (name, gi) in enumerate(vgpus, 1):
+        rows = {"VM ID": number, "VM Name": name, "vGPU Name": "GRID A100-3-20C", "Guest Driver Version": "N/A",
+                "License Status": "N/A", "GPU Instance ID": gi}  # fmt: skip
+        text += f"    vGPU ID : {number}\n" + "".join(f"        {key} : {value}\n" for key, value in rows.items())
+    return {RUNNING.name: Output(0, text)}
+
+
+def test_the_instance_of_a_vm_that_leaves_is_gone_and_that_of_another_stays_where_nvidia_smi_shows_it():
+    table = [(0, "3g.20gb", 9, 1, "0:4"), (0, "3g.20gb", 9, 2, "4:4")]
+    probes = make.smi(dict.fromkeys(make.PCI, make.ON), table)
+    names = [make.vm(n).name for n in (1, 2)]
+    for stays, start in ((1, 0), (2, 4)):
+        facts = host(vms=(refs(1, 2), ()), probes={**probes, **listed((names[0], 1), (names[1], 2))})
+        guests = [guest(n, "grid_a100-3-20c") for n in (1, 2)]
+        first, _ = slots_of(view(facts, *guests), make.ESX1, refs(stays))
+        assert first.present == (Instance("3g.20gb", start, None, in_use=True),)
+        assert [r.start for r in first.running] == [start]
 
 
 def test_no_vm_keeps_its_gpus_in_a_window_without_a_reboot():

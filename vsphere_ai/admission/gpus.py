@@ -118,11 +118,29 @@ class _HostGpus:
         """Put the vGPUs of a VM that stays on the GPUs that show it, each of these first getting one of it."""
         shown = [at for at, s in enumerate(slots) if vm.ref in self._guests(s.pci)]
         places = [*shown, *shown * 31, *range(len(slots))]
+        starts = self._starts(vm.name)
         for name in vgpus_of(vm, self._view):
+            own = next((each for each in starts if each[1] == name), None)
+            if own is not None:
+                starts.remove(own)
+                at = next((n for n, s in enumerate(slots) if s.pci == own[0] and s.mode == "mig"), None)
+                if at is not None:
+                    slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name, own[2])))
+                    continue
             at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
             if at is not None:
                 places.remove(at)
                 slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
+
+    def _starts(self, vm: str) -> list[tuple[str, str, int]]:
+        """Return GPU, profile and memory slice of the MIG-backed vGPUs of a VM, where nvidia-smi says all three.
+
+        Its listing names VMs; those of one name on one host cannot be distinguished.
+        """
+        names = [v.name for v in self._view.estate.vms_on(self._host.ref)]
+        known = {(pci, i.gi_id): i.start for pci, found in self._now.instances.items() for i in found}
+        own = [v for v in self._now.running or () if v.vm_name == vm and names.count(vm) == 1]
+        return [(v.pci, v.profile, start) for v in own if (start := known.get((v.pci, v.gi))) is not None]
 
     def _slot(self, pci: str, board: Board) -> GpuSlot | None:
         mode, release = self._mode(pci, board), host_version(self._view.estate, self._host.ref)
@@ -156,13 +174,28 @@ class _HostGpus:
             return ()
         known = (i for i in self._now.instances[pci] if board.find_profile(i.profile_name))
         there, guests = [Instance(i.profile_name, i.start) for i in known], self._guests(pci)
-        # vSphere takes the instance of a VM away when the VM powers off
+        # vSphere takes the instance of a VM away when the VM powers off, of several VMs when the last one does
+        holders = self._holders(pci, guests)
+        if holders is not None:
+            return tuple(i for i in there if not (own := holders.get(i.start)) or not own.isdisjoint(self._staying))
         leaving = _instances_of(board, self._view, guests)
         leaving.subtract(_instances_of(board, self._view, [vm for vm in guests if vm in self._staying]))
         for name, count in leaving.items():
             for gone in [i for i in there if i.profile_name == name][: max(count, 0)]:
                 there.remove(gone)
         return tuple(there)
+
+    def _holders(self, pci: str, guests: Iterable[str]) -> dict[int, set[str]] | None:
+        """Return memory slice -> the VMs that hold the instance there; None when that is not known of every VM."""
+        holders: dict[int, set[str]] = {}
+        for ref in guests:
+            facts = self._view.estate.get(ref)
+            starts = self._starts(facts.name) if facts is not None else []
+            if facts is None or not starts or len(starts) != len(observed_profiles(facts)):
+                return None
+            for at in (start for gpu, _, start in starts if gpu == pci):
+                holders.setdefault(at, set()).add(ref)
+        return holders
 
     def _layout(self, pci: str) -> tuple[str, ...] | None:
         """Return what will stand on a GPU, where this plan says it."""
