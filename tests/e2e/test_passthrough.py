@@ -138,9 +138,11 @@ def test_without_ats_or_with_a_far_gpu_nothing_is_planned(cli, rdma):
 def test_an_advanced_setting_that_is_ignored_is_not_taken_for_done(cli, ledger, monkeypatch):
     """VCenter says that the reconfigure went well; reading back shows that the key is not there."""
     monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_VM", 1)
-    playbook = cli.file('- vms: train-04\n  tuning: {extra_config: {uuid.bios: "x", sched.cpu.halt: "0"}}\n')
+    playbook = cli.file(
+        '- vms: train-04\n  tuning: {extra_config: {virtualHW.productCompatibility: "x", sched.cpu.halt: "0"}}\n'
+    )
     assert cli("apply", playbook, "--yes") == 1, cli.out + cli.err
-    assert "uuid.bios" in cli.out + cli.err
+    assert "virtualHW.productCompatibility" in cli.out + cli.err
     assert ledger("train-04", "ReconfigVM_Task")[0]["detail"]["extraConfig"] == {"sched.cpu.halt": "0"}
 
 

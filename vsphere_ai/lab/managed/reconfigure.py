@@ -64,7 +64,9 @@ KNOWN = {
 }
 
 # keys that mirror real settings: vCenter ignores them in extraConfig without a word
-RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.version", "guestos", "uuid.bios"}
+RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.version", "guestos", "uuid.bios"} | {
+    "virtualhw.productcompatibility"
+}
 
 
 @changes(vim.VirtualMachine, "ReconfigVM_Task")
