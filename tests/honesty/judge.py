@@ -28,6 +28,7 @@ REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
 DISRUPTS = ("ShutdownGuest", "PowerOffVM_Task", "EnterMaintenanceMode_Task", *REBOOTS)
 RULE = re.compile(r"\[([a-z_]+\.[a-z-]+)\]")
 TOUCHES = ("ShutdownGuest", "PowerOffVM_Task", "PowerOnVM_Task", "ReconfigVM_Task", "UpgradeVM_Task")
+REFUSED = ("task-fails", "task-echoes", "fault", "fault-echoes")
 BACK = ("PowerOnVM_Task", "ExitMaintenanceMode_Task")
 LEFT = ("maintenance", "power", "services")
 SPEC = harness.Spec(tune={**harness.TUNE, "_START_S": 2.0})
@@ -197,7 +198,7 @@ class Trial:
     def _struck(self) -> set[str]:
         """What cannot be as it was: what lost its power, or was refused the very call that would put it back."""
         fired = self.lab.get("/lab/faults")["fired"] if self.case.strikes else ()
-        refused = [f for f in fired if f["event"] in BACK and f["do"] in ("task-fails", "fault")]
+        refused = [f for f in fired if f["event"] in BACK and f["do"] in REFUSED]
         dark = [f for f in fired if f["do"] == "power-loss"]
         homes = {v.name: v.host for v in self.case.vms}
         return {f["object"] for f in refused} | {homes.get(f["object"], f["object"]) for f in dark}

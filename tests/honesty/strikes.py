@@ -103,12 +103,18 @@ STRIKES: dict[str, Strike] = {
     "the proxy answers 401": Strike({"on": "any", "nth": 20, "do": 401}, window),
     "sessions end": Strike({"on": "any", "probability": 0.05, "times": 2, "do": "expire-session"}, window),
     "a reconfiguration fails": Strike({**RECONFIGURE, "do": {"task-fails": "GenericVmConfigFault"}}, reconfigured),
+    "a reconfiguration fails and quotes what was sent": Strike(
+        {**RECONFIGURE, "do": {"task-echoes": "GenericVmConfigFault"}}, reconfigured
+    ),
     "a task is gone": Strike({**RECONFIGURE, "do": "task-gone"}, reconfigured),
     "vCenter has room for one task": Strike({"on": "ReconfigVM_Task", "do": {"most-tasks": 1}}, reconfigured),
     "maintenance mode is refused": Strike({**ENTER, "do": {"task-fails": "InvalidState"}}, window),
     "maintenance mode is not reached": Strike({**ENTER, "do": {"task-stuck": 20}}, window, in_vain=True),
     "graphics are refused": Strike(
         {"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault": "HostConfigFault"}}, graphics
+    ),
+    "graphics are refused and quoted": Strike(
+        {"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault-echoes": "HostConfigFault"}}, graphics
     ),
     "nvidia-smi refuses a mode": Strike({"on": "ssh: nvidia-smi.* -mig ", "nth": 1, "do": {"exit": 19}}, mode),
     "the order to reboot is refused": Strike({"on": "ssh: reboot", "nth": 1, "do": {"exit": 1}}, restart_over_ssh),

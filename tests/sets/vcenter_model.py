@@ -254,7 +254,7 @@ def read(world, ref):
     return vm.facts(ref).having({"recentTask": tasks})
 
 
-def at_once(limit, *, fastest, slowest=10.0, late=0.05):
+def at_once(limit, *, fastest, slowest=10.0, late=0.05, wake=None):
     """Polling that does not wait, and looks often enough to see the other side of every wait."""
     yield 0.0
     yield limit / 2
@@ -263,7 +263,7 @@ def at_once(limit, *, fastest, slowest=10.0, late=0.05):
 
 def patched(monkeypatch):
     """Let the product's waits take no time, and its ledger be this one."""
-    for module in (context, executor, leases, reconcile, vm_life):
+    for module in (context, executor, reconcile, vm_life):
         monkeypatch.setattr(module, "polling", at_once)
     monkeypatch.setattr(address_ledger, "read_text", lambda vcenter: vcenter.read_ledger())
     monkeypatch.setattr(address_ledger, "write_text", lambda lock, before, text: lock.write_ledger(before, text))

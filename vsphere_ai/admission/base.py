@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.admission.situation import Situation
 
 Occasion = Literal["clone", "power_on", "power_cycle", "vmotion", "evacuate", "cold_move", "reconfigure", "ha_restart"]
-"""What happens to the VM: cloned and left off; powered on; powered off and on again on its host; moved running by this
-tool; moved running by DRS; moved while off; reconfigured while running; restarted by vSphere HA."""
+"""What happens to the VM: cloned and left powered off; powered on; powered off and on again on its host; moved running
+by this tool; moved running by DRS; moved while off; reconfigured while running; restarted by vSphere HA."""
 Verdict = Literal["no", "unknown", "preferred"]
 STARTS: frozenset[Occasion] = frozenset({"power_on", "power_cycle"})
 MOVES: frozenset[Occasion] = frozenset({"vmotion", "evacuate"})
@@ -73,12 +73,12 @@ class Case:
     def compared(self, need: Span, have: Span, unit: str, words: tuple[str, str, str, str]) -> Reason | None:
         """Compare a need with what there is, both between bounds: "no" and "yes" only where the bounds prove it.
 
-        `words` are the message of the refusal, that of a doubt, the remedy, and vCenter's fault.
+        `words` are the message of the refusal, that of an unknown answer, the remedy, and vCenter's fault.
         """
-        refusal, doubt, help, fault = words
+        refusal, unproved, help, fault = words
         if need.low > have.high:
             return self.no(refusal, help, fault, Quantity(need.low, have.high, unit))
-        return self.unknown(doubt, help) if need.high > have.low else None
+        return self.unknown(unproved, help) if need.high > have.low else None
 
 
 Judge = Callable[[Case], "Reason | Iterable[Reason] | None"]

@@ -1,4 +1,4 @@
-"""What a VM takes of its host: read from its facts, with what the steps of a plan make of them.
+"""Needs of a VM on its host: read from its facts, with the changes of the steps of a plan.
 
 A figure that was not read is None, never 0. Sources: vSphere Web Services API reference, VirtualMachineConfigInfo and
 VirtualMachineConfigSpec; vSphere Resource Management 6.5, "Memory Overhead in Virtual Machines" (table of overheads).

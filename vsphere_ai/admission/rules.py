@@ -1,4 +1,4 @@
-"""DRS rules of a cluster: those that are there, whoever made them, and those that a plan makes.
+"""DRS rules of a cluster: those of any user that are there, and those that a plan makes.
 
 Source: vSphere Web Services API reference, ClusterRuleInfo and its subtypes; vSphere Resource Management 8.0, "Using
 Affinity Rules". Groups are joined by name; a rule that is not enabled is none.

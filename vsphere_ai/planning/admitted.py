@@ -88,7 +88,7 @@ def refusals(
             yield Problem(vm, reason.rule, message, reason.help or "use another host")
 
 
-def doubts(found: Iterable[tuple[Target, Target, Admission]], asked: Concerned) -> Iterator[Finding]:
+def undecided(found: Iterable[tuple[Target, Target, Admission]], asked: Concerned) -> Iterator[Finding]:
     """Yield what could not be decided, and what is against a power-on without forbidding it."""
     sources = {r.id: r.source for r in every_requirement()}
     for vm, host, answer in found:

@@ -43,7 +43,7 @@ class Departures:
     movable: frozenset[Target]
     problems: list[Problem] = field(default_factory=list)
     _done: set[Target] = field(default_factory=set)
-    _turn: int = 0
+    _next: int = 0
 
     def run(self, rolls: Sequence[Roll]) -> list[Problem]:
         """Go through the windows in their order, and return what stands against them."""
@@ -109,7 +109,7 @@ class Departures:
         """Yield the hosts that may take VMs: those whose window is over first, and in turn, so that VMs are spread."""
         later: list[Facts] = []
         for at in range(len(roll.members)):
-            host = roll.members[(self._turn + at) % len(roll.members)]
+            host = roll.members[(self._next + at) % len(roll.members)]
             if host.ref in self.situation.down:
                 continue
             if host in self._done:
@@ -141,7 +141,7 @@ class Departures:
                 return True
             vm = leaving[at]
             for ref in candidates(vm):
-                self._turn += 1
+                self._next += 1
                 self.situation.arrive(vm, ref)
                 chosen[vm.ref] = ref
                 done = place(at + 1)
@@ -173,9 +173,9 @@ class Departures:
 
     def _why(self, vm: Machine, roll: Roll) -> str:
         hosts = self._hosts(roll)
-        told = [f"{h.name}: {admit(vm, h, self.situation, 'evacuate').words}" for h in hosts[:SHOWN]]
+        reasons = [f"{h.name}: {admit(vm, h, self.situation, 'evacuate').words}" for h in hosts[:SHOWN]]
         more = [f"and {len(hosts) - SHOWN} more"] if len(hosts) > SHOWN else []
-        return "; ".join([*told, *more]) or "no other host of its cluster is connected and in service"
+        return "; ".join([*reasons, *more]) or "no other host of its cluster is connected and in service"
 
     def _beside(self, vm: Machine, leaving: Sequence[Machine], roll: Roll) -> str:
         """Return why the hosts do not take a VM where they take as many of the others as they can."""

@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differe
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
-from vsphere_ai.planning.admitted import answers, concerned, doubts, final_situation, refusals
+from vsphere_ai.planning.admitted import answers, concerned, final_situation, refusals, undecided
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.moved_view import view_after
@@ -166,7 +166,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     every = [p.step for p in ordered]
     asked = concerned(every, done.before)
     admitted = tuple(answers(final_situation(left, every, running), asked))
-    findings = (*(found or unread(done.view)), *doubts(admitted, asked))
+    findings = (*(found or unread(done.view)), *undecided(admitted, asked))
     against = {
         *done.problems,
         *in_the_way,

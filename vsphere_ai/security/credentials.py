@@ -76,7 +76,8 @@ def _from_file(path: Path, purpose: str) -> Secret:
             "look at file: behind it is a path; it is not shown because it may be a password",
         ) from None
     except Unfit:
-        raise NoPassword(f"the password file {path} is not a regular file", "give the path of a file") from None
+        kind = "is a directory" if path.is_dir() else "is not a regular file"
+        raise NoPassword(f"the password file {path} {kind}", "give the path of a file") from None
     except OSError as fault:
         if not os.path.lexists(path):  # a name that is too long, a folder that may not be read
             raise NoPassword(

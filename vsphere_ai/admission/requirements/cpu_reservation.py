@@ -42,8 +42,8 @@ def cpu_reservation(case: Case) -> Iterator[Reason]:
     have = Span(total - load.mhz, total - load.mhz) - system
     need = Span(vm.reserved_mhz, vm.reserved_mhz)
     words = f"it has {max(have.high, 0):,.0f} MHz left to reserve; the VM reserves {vm.reserved_mhz:,} MHz"
-    doubt = f"{vm.reserved_mhz:,} MHz of {have.low:,.0f} to {have.high:,.0f} MHz that it has left to reserve"
-    reason = case.compared(need, have, "MHz", (words, doubt, "reserve less", "InsufficientHostCpuCapacityFault"))
+    unproved = f"{vm.reserved_mhz:,} MHz of {have.low:,.0f} to {have.high:,.0f} MHz that it has left to reserve"
+    reason = case.compared(need, have, "MHz", (words, unproved, "reserve less", "InsufficientHostCpuCapacityFault"))
     if reason is not None:
         yield reason
     if vm.latency_high:

@@ -1,4 +1,4 @@
-"""DRS rules between VMs and hosts, whoever made them."""
+"""DRS rules between VMs and hosts of any user."""
 
 from __future__ import annotations
 

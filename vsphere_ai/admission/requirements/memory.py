@@ -72,12 +72,12 @@ def memory(case: Case) -> Iterator[Reason]:
         f"the VM reserves {gb(need.low)} of memory with its overhead, and it has {gb(max(left.high, 0))} left to "
         f"reserve (of {gb(have.high)}{others})"
     )
-    doubt = (
+    unproved = (
         f"the VM reserves {gb(need.low)} to {gb(need.high)} of memory with its overhead, and it has between "
         f"{gb(max(left.low, 0))} and {gb(max(left.high, 0))} left to reserve"
     )
     help = "reserve less memory, make room on the host, or use another one"
-    reason = case.compared(need, left, "MB", (refusal, doubt, help, "InsufficientHostMemoryCapacityFault"))
+    reason = case.compared(need, left, "MB", (refusal, unproved, help, "InsufficientHostMemoryCapacityFault"))
     if reason is not None:
         yield reason
     most = host.get(MOST)

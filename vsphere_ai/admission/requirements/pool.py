@@ -41,9 +41,9 @@ def pool(case: Case) -> Iterator[Reason]:
             have = Span(free, free)
             left = f"the resource pool {own.name} has {gb(max(free, 0))} of memory left to reserve"
             refusal = f"{left}, the VM needs {gb(need.low)}"
-            doubt = f"{left}, the VM needs up to {gb(need.high)}"
+            unproved = f"{left}, the VM needs up to {gb(need.high)}"
             help = "raise the reservation of the pool, make it expandable, or use another pool"
-            reason = case.compared(need, have, "MB", (refusal, doubt, help, "InsufficientMemoryResourcesFault"))
+            reason = case.compared(need, have, "MB", (refusal, unproved, help, "InsufficientMemoryResourcesFault"))
             if reason is not None:
                 yield reason
     if vm.reserved_mhz:

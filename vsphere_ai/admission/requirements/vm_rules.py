@@ -1,4 +1,4 @@
-"""DRS rules between VMs, whoever made them."""
+"""DRS rules between VMs of any user."""
 
 from __future__ import annotations
 

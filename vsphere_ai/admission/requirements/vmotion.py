@@ -1,4 +1,4 @@
-"""What vMotion asks of VM and host beside all other requirements: CPU features, and vCPUs that are bound to no core."""
+"""Requirements of vMotion beside all others: CPU features, and vCPUs that are bound to no core."""
 
 from __future__ import annotations
 
