@@ -85,7 +85,7 @@ def carry_out(argv: list[str]) -> int:
         result = run(self)
         found = {"wall": time.perf_counter() - began, "path": path.seconds, "steps": len(steps)}
         found["types"] = spent(result)
-        found["expected"] = self._record.documents.approved["expected"]["seconds"]  # type: ignore[attr-defined,index]
+        found["expected"] = self._record._journal.documents.approved["expected"]["seconds"]  # type: ignore[attr-defined,index]
         print(MARK + json.dumps(found), file=sys.stderr, flush=True)
         return result
 

@@ -206,7 +206,7 @@ def test_a_vm_is_made_cloned_moved_snapshotted_and_destroyed(said):
     assert calls == [
         ("go-made", "CreateVM_Task"),
         ("go-cloned", "CloneVM_Task"),
-        ("go-cloned", "CloneVM_Task"),
+        ("go-cloned", "PowerOnVM_Task"),
         ("go-cloned", "CreateSnapshot_Task"),
         ("go-cloned", "MigrateVM_Task"),
         ("go-cloned", "RevertToSnapshot_Task"),

@@ -62,6 +62,8 @@ func (j *judge) lifecycle() {
 	info, err = copied.WaitForResult(j.ctx, nil)
 	must("Clone", err)
 	clone := object.NewVirtualMachine(j.client.Client, info.Result.(types.ManagedObjectReference))
+	// vCenter powers a clone on in a task of its own, after that of the clone
+	must("PowerOn", clone.WaitForPowerState(j.ctx, types.VirtualMachinePowerStatePoweredOn))
 	state, err := clone.PowerState(j.ctx)
 	must("PowerState", err)
 
