@@ -13,6 +13,8 @@ from typing import Any, Literal
 Strength = Literal["", "should", "must"]
 APART, TOGETHER, ON_HOSTS = "ClusterAntiAffinityRuleSpec", "ClusterAffinityRuleSpec", "ClusterVmHostRuleInfo"
 VMS, HOSTS = "ClusterVmGroup", "ClusterHostGroup"
+OWN = "vsphere-ai set "
+"""Begins the names of rules and groups of sets."""
 FEWEST = 2
 """VMs that a rule between VMs has at least."""
 Object = Mapping[str, Any]
@@ -37,7 +39,7 @@ class WantedRules:
     @property
     def names(self) -> tuple[str, str, str]:
         """The names of the rule between VMs, of the group of VMs, and of the group of hosts and its rule."""
-        return tuple(f"vsphere-ai set {self.set} {what}" for what in ("apart", "VMs", "hosts"))  # type: ignore[return-value]
+        return tuple(f"{OWN}{self.set} {what}" for what in ("apart", "VMs", "hosts"))  # type: ignore[return-value]
 
 
 def difference(config: Object, wanted: WantedRules, real: Callable[[str], str] = str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.admission.base import RUNS, Case, Reason, requirement
 from vsphere_ai.admission.rules import VmRule
+from vsphere_ai.model.cluster_rules import OWN
 from vsphere_ai.model.vm_sets import real_ref
 
 
@@ -21,7 +22,8 @@ from vsphere_ai.model.vm_sets import real_ref
 def vm_rules(case: Case) -> Iterator[Reason]:
     """A VM does not run where a rule keeps it apart from a VM there, or together with VMs elsewhere.
 
-    Where DRS places the VM, every rule refuses its power-on. A mandatory rule is respected in all other cases, too,
+    Where DRS places the VM, every rule refuses its power-on, but for that of a set with `anti_affinity: should`
+    (unverified: what a VM does that is powered on by its host). A mandatory rule is respected in all other cases, too,
     because DRS would move the VM later; any other one is a remark there. vSphere HA restarts VMs against such rules.
     """
     situation, host = case.situation, case.host
@@ -37,7 +39,9 @@ def vm_rules(case: Case) -> Iterator[Reason]:
         message = _violated(case, rule, real)
         if not message:
             continue
-        binding = rule.mandatory or (rules.places(ref) and case.occasion != "vmotion")
+        # of a set that only should be apart, a play states that it need not be
+        strict = rules.places(ref) and case.occasion != "vmotion" and not rule.name.startswith(OWN)
+        binding = rule.mandatory or strict
         if binding and case.occasion != "ha_restart":
             help = "change that rule, or choose another host"
             yield case.no(message, help, fault="RuleViolation")
