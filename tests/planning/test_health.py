@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from support.acting import Clock, Shells, lifecycle
@@ -53,7 +54,9 @@ def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     """Pass the gate; return what was said meanwhile."""
     said = []
     known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
-    acting = Executor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
+    context = Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known)
+    context.stop.wait = lambda timeout=None: time.sleep(timeout)  # on the clock of the tests
+    acting = Executor(context)
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
     acting.do(Healthy(target=ESX1, summary="", **options), said.append)
     return said
