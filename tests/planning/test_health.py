@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from support.acting import Clock, Shells, lifecycle
@@ -54,9 +53,9 @@ def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     """Pass the gate; return what was said meanwhile."""
     said = []
     known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
-    context = Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known)
-    context.stop.wait = lambda timeout=None: time.sleep(timeout)  # on the clock of the tests
-    acting = Executor(context)
+    given = Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known)
+    given.stop.wait = lambda timeout=None: context.time.sleep(timeout)  # on the clock of the tests
+    acting = Executor(given)
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
     acting.do(Healthy(target=ESX1, summary="", **options), said.append)
     return said
