@@ -330,8 +330,6 @@ def differences(one, other):
         for ref in one.keys() | other.keys()
         for path in {*(one[ref].properties if ref in one else ()), *(other[ref].properties if ref in other else ())}
         if ref not in one or ref not in other or one[ref].get(path) != other[ref].get(path)
-        # the lab reckons the use of pools when it is read, and tells no collector that it has changed
-        if not (ref.startswith("ResourcePool:") and path == "runtime")
     ]
 
 

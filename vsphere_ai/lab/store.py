@@ -66,6 +66,13 @@ class ManagedObject:
         return value(session) if callable(value) else value
 
 
+RECKONED_FROM = {
+    "VirtualMachine": frozenset({"runtime", "config", "resourcePool"}),
+    "HostSystem": frozenset({"runtime", "hardware"}),
+}
+"""Properties that decide what resource pools have left, by type."""
+
+
 class Store:
     """Every managed object by moid. All reading and writing happens under `lock`."""
 
@@ -136,6 +143,10 @@ class Store:
             self.revision += 1
             for name in names:
                 mo.revisions[name] = self.revision
+            if mo.type_name in RECKONED_FROM and not RECKONED_FROM[mo.type_name].isdisjoint(names):
+                # what pools have left is reckoned when it is read, and has changed with what it is reckoned from
+                for pool in self.of(vim.ResourcePool):
+                    pool.revisions["runtime"] = self.revision
             self.changed.notify_all()
 
     def of(self, typ: Any) -> list[ManagedObject]:
