@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.acting import Clock
+from support.acting import Clock, on_clock
 from support.journals import act, create
 from support.raising import refused
 
@@ -242,7 +242,7 @@ def test_a_guest_that_was_asked_to_shut_down_is_waited_for():
     ("sent_before", "timeout", "most"), [(None, 300, 0), (400, 300, 0), (0, 30, 61), (700, 900, 0)]
 )
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most, monkeypatch):
-    monkeypatch.setattr(context, "time", Clock())
+    on_clock(monkeypatch, context, Clock())
     guest = Guest(1000)
     quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout), ignore)
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
@@ -286,7 +286,7 @@ def task_event(operation, state):
 )
 def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(events, waits, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     guest, began = Guest(1000), clock.now
     monkeypatch.setattr(quiesce, "_since", lambda sent: clock.now - began)
     guest.vcenter = History(events, ahead=3600)

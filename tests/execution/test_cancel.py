@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support.acting import Shells
+from support.acting import Shells, on_clock
 from support.estates import ESX1
 from support.gates import LONG
 from support.raising import refused
@@ -157,7 +157,7 @@ def test_a_task_that_does_not_end_is_asked_once_and_is_in_doubt(monkeypatch):
         def sleep(self, seconds):
             self.now += seconds
 
-    monkeypatch.setattr(context, "time", Clock())
+    on_clock(monkeypatch, context, Clock())
     server = Server()
     server.running.add(TASK)
     server.call = lambda ref, method, args=None: server.cancelled.append(ref)

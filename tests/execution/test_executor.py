@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle
+from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle, on_clock
 from support.estates import ESX1, pvrdma_device, vgpu_device
 from support.raising import refused
 
@@ -309,7 +309,7 @@ def test_a_host_without_a_boot_time_is_not_rebooted(step):
 
 def test_ssh_that_is_being_read_over_is_not_taken_for_started_by_somebody(monkeypatch):
     clock, looks = Clock(), []
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     server = Server({"config.service.service": ({"key": "TSM-SSH", "running": False},)})
 
     def is_read(host):

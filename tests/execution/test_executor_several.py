@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.acting import VM, Clock, Server, Shells
+from support.acting import VM, Clock, Server, Shells, on_clock
 from support.raising import refused
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
@@ -42,7 +42,7 @@ class Answers(Server):
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     return clock
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, executor
+from support.acting import VM, Clock, Server, Shells, executor, on_clock
 from support.estates import ESX1, pvrdma_device, vgpu_device
 from support.raising import refused
 
@@ -36,7 +36,7 @@ UPGRADE = Invoke(target=VM, summary="", kinds=("vgpu",), method="UpgradeVM_Task"
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     monkeypatch.setattr(task_progress, "time", clock)
     return clock
 

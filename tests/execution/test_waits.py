@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle
+from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle, on_clock
 from support.estates import ESX1, ON, PCI, smi, vm
 from support.raising import refused
 
@@ -36,7 +36,7 @@ LISTED = smi(dict.fromkeys(PCI, ON))[GPUS.name]
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     return clock
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.acting import Clock, Shells, lifecycle
+from support.acting import Clock, Shells, lifecycle, on_clock
 from support.estates import ESX1, ESX2, gpu_info, vm
 from support.raising import refused
 
@@ -28,7 +28,7 @@ OLD = Alarm("alarm-1.host-1 2026-01-01T00:00:00+00:00", "Alarm:alarm-1", "Fan")
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(context, "time", clock)
+    on_clock(monkeypatch, context, clock)
     return clock
 
 
@@ -53,9 +53,7 @@ def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     """Pass the gate; return what was said meanwhile."""
     said = []
     known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
-    given = Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known)
-    given.stop.wait = lambda timeout=None: context.time.sleep(timeout)  # on the clock of the tests
-    acting = Executor(given)
+    acting = Executor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
     acting.do(Healthy(target=ESX1, summary="", **options), said.append)
     return said

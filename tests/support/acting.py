@@ -28,6 +28,12 @@ class Clock:
         self.now += seconds
 
 
+def on_clock(monkeypatch, module, clock):
+    """Let the waits of the product's module of waits take place on a clock of the tests."""
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "nap", lambda _wake, seconds: clock.sleep(seconds))
+
+
 class Server:
     """Answers reads from a list of property sets (the last one stays) and remembers every call."""
 

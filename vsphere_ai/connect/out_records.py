@@ -14,8 +14,8 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.connect.vcenter_lock import (
     HOME,
     child_of,
@@ -28,6 +28,9 @@ from vsphere_ai.connect.vcenter_lock import (
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, Storage, VimFault, VsphereAiError
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import objects as plain_objects
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 ATTRIBUTE = "vsphere-ai out of service"
 PREFIX = "out "

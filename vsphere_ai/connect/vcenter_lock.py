@@ -15,10 +15,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.model.facts import Facts
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 HOME, NAME = "vsphere-ai locks", "lock"
 PERIOD = 600.0

@@ -35,8 +35,8 @@ from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
 from vsphere_ai.sets.rules import allows
 
-ALONE = requirements(shared=False)
-"""What depends on host and VM only."""
+ALONE = requirements(shared=False, without=("admission.sockets",))
+"""What depends on host and VM only; what no host changes is said by the plan."""
 TOGETHER = requirements(
     shared=True, without=("admission.gpu", "admission.devices", "admission.ha", "admission.vm-rule")
 )

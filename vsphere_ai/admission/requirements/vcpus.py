@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import RUNS, STARTS, Case, Quantity, Reason, requirement
 
 THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.numCpuCores", "config.hyperThread"
 
@@ -18,10 +18,7 @@ THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.num
     faults=("NotEnoughLogicalCpus", "NotEnoughCpus"),
 )
 def vcpus(case: Case) -> Iterator[Reason]:
-    """A VM has at most as many vCPUs as its host has logical processors, which are cores without hyper-threading.
-
-    The number of cores per socket divides the number of vCPUs.
-    """
+    """A VM has at most as many vCPUs as its host has logical processors, which are cores without hyper-threading."""
     vm, host = case.vm, case.host
     threads, cores = host.get(THREADS), host.get(CORES)
     if vm.cpus is None:
@@ -41,10 +38,20 @@ def vcpus(case: Case) -> Iterator[Reason]:
         yield case.no(
             message, f"give the VM at most {have} vCPUs", fault=fault, quantity=Quantity(vm.cpus, have, "vCPUs")
         )
-    if vm.cores_per_socket and vm.cpus % vm.cores_per_socket:
-        message = f"{vm.cpus} vCPUs are no multiple of {vm.cores_per_socket} cores per socket"
-        yield case.no(
-            message,
-            "write tuning: {cores_per_socket: N} with an N that divides the vCPUs",
-            fault="NumVirtualCoresPerSocketNotSupported",
-        )
+
+
+@requirement(
+    "admission.sockets",
+    "Cores per socket",
+    occasions=STARTS,
+    source="vSphere Web Services API, VirtualHardware.numCoresPerSocket",
+    faults=("NumVirtualCoresPerSocketNotSupported",),
+)
+def sockets(case: Case) -> Reason | None:
+    """The number of cores per socket divides the number of vCPUs; of a host this says nothing."""
+    vm = case.vm
+    if vm.cpus is None or not vm.cores_per_socket or not vm.cpus % vm.cores_per_socket:
+        return None
+    message = f"{vm.cpus} vCPUs are no multiple of {vm.cores_per_socket} cores per socket"
+    help = "write tuning: {cores_per_socket: N} with an N that divides the vCPUs"
+    return case.no(message, help, "NumVirtualCoresPerSocketNotSupported")

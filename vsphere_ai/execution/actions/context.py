@@ -134,6 +134,11 @@ class Context:
             self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
 
 
+def nap(wake: threading.Event, seconds: float) -> None:
+    """Wait so many seconds, or until an event is set."""
+    wake.wait(seconds)
+
+
 def polling(
     limit: float, *, fastest: float, slowest: float = 10.0, late: float = LATE, wake: threading.Event | None = None
 ) -> Iterator[float]:
@@ -153,5 +158,5 @@ def polling(
         elif wake.is_set():
             time.sleep(min(fastest, AWAKE, left))
         else:
-            wake.wait(min(pause, left))
+            nap(wake, min(pause, left))
         pause = min(slowest, pause * (1 + late))
