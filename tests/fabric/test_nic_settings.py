@@ -165,7 +165,7 @@ def test_a_probe_of_each_rdma_nic_asks_those_only():
         def __exit__(self, *error):
             return None
 
-        def open(self):
+        def connect(self):
             return None
 
         def run(self, argv, deadline):

@@ -105,7 +105,7 @@ class Shell:
     def close(self):
         self.farm.closed.append(self.target.name)
 
-    def open(self):
+    def connect(self):
         self.farm.opened.append(self.target.name)
         self._raise(self.farm.open_errors)
 

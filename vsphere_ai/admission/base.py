@@ -70,6 +70,11 @@ class Case:
         """Return what is against it without forbidding it."""
         return Reason(self.requirement.id, "preferred", message, help)
 
+    def ran_alike(self, *figures: str) -> bool:
+        """Return whether the VM ran on this host when it was read, with the same figures: what was not read fits."""
+        before = self.situation.before.on(self.host.ref).get(self.vm.ref)
+        return before is not None and all(getattr(before, f) == getattr(self.vm, f) for f in figures)
+
     def compared(self, need: Span, have: Span, unit: str, words: tuple[str, str, str, str]) -> Reason | None:
         """Compare a need with what there is, both between bounds: "no" and "yes" only where the bounds prove it.
 

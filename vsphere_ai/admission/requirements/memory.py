@@ -41,6 +41,14 @@ def _dram(host: Facts) -> float | None:
     return float(known) if known else None
 
 
+def _needs_no_more(case: Case) -> bool:
+    """Return whether the VM ran on the host, and all VMs there need no more together than when they were read."""
+    if not case.ran_alike("reserved_mb", "overhead_mb", "memory_mb"):
+        return False
+    now, before = (s.load(case.host.ref, case.vm.ref) for s in (case.situation, case.situation.before))
+    return now.memory_mb.high <= before.memory_mb.high and now.unknown_memory <= before.unknown_memory
+
+
 @requirement(
     "admission.memory",
     "Reserved memory",
@@ -58,6 +66,8 @@ def memory(case: Case) -> Iterator[Reason]:
     """
     vm, host = case.vm, case.host
     need, have = vm.memory_need_mb, capacity(host)
+    if _needs_no_more(case):
+        return  # they ran there together
     if need is None or have is None:
         what = "how much memory it reserves" if need is None else "how much memory the host has"
         yield case.unknown(f"{what} was not read")

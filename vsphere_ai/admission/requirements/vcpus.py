@@ -22,12 +22,14 @@ def vcpus(case: Case) -> Iterator[Reason]:
     vm, host = case.vm, case.host
     threads, cores = host.get(THREADS), host.get(CORES)
     if vm.cpus is None:
-        yield case.unknown("its number of vCPUs was not read")
+        if not case.ran_alike("cpus"):
+            yield case.unknown("its number of vCPUs was not read")
         return
     active = (host.get(ACTIVE) or {}).get("active")
     have = cores if active is False and cores is not None else threads
     if have is None:
-        yield case.unknown("the number of its logical processors was not read")
+        if not case.ran_alike("cpus"):
+            yield case.unknown("the number of its logical processors was not read")
     elif vm.cpus > have:
         what, fault = (
             ("cores, and hyper-threading is off", "NotEnoughCpus")
