@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.admission.admit import admit, admit_all
+from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machine import Machine, Span
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
@@ -67,6 +67,15 @@ def answer(situation, machine, occasion="power_on"):
     host = situation.view.estate[HOST]
     found = admit(machine, host, situation, occasion)
     return found.answer, {r.fault for r in found.refusals}, {r.rule for r in found.reasons}
+
+
+def one_after_another(situation, *machines):
+    """Answers for VMs that power on one after another; the situation stays as it is."""
+    at, found = situation.copy(), {}
+    for machine in machines:
+        found[machine.ref] = admit(machine, at.view.estate[HOST], at, "power_on")
+        at.arrive(machine, HOST)
+    return found
 
 
 def ha(policy, info=None, *, enabled=True, **more):
@@ -154,7 +163,7 @@ def test_8_two_that_each_fit_do_not_fit_together():
     situation = farm()
     one = vm(cpus=16, memory_mb=gb(200), reserved_mb=gb(200), overhead_mb=1596)
     two = replace(one, ref="VirtualMachine:second", name="second")
-    found = admit_all((one, two), situation.view.estate[HOST], situation, "power_on")
+    found = one_after_another(situation, one, two)
     assert [found[m.ref].answer for m in (one, two)] == ["yes", "no"]
     assert situation.load(HOST).memory_mb == Span(618_400, 618_400), "the situation is as it was"
 
@@ -185,7 +194,7 @@ def test_what_the_plan_takes_of_a_pool_counts():
     situation = farm(pool=pool(100_000, 60_000, unreserved=40_000))
     first = vm(memory_mb=gb(24), reserved_mb=gb(24), pool=POOL)
     second = replace(first, ref="VirtualMachine:second", name="second")
-    found = admit_all((first, second), situation.view.estate[HOST], situation, "power_on")
+    found = one_after_another(situation, first, second)
     assert [found[m.ref].answer for m in (first, second)] == ["yes", "no"]
 
 

@@ -83,13 +83,3 @@ def admit(
     every = every_requirement() if asked is None else asked
     found = (r for each in every for r in each.check(vm, host, situation, occasion))
     return Admission(tuple(sorted(found, key=lambda r: (ORDER[r.verdict], r.rule))))
-
-
-def admit_all(vms: Iterable[Machine], host: Facts, situation: Situation, occasion: Occasion) -> Mapping[str, Admission]:
-    """Return the answers for VMs that arrive one after another, each beside those before it; `situation` is kept."""
-    at, found = situation.copy(), {}
-    for vm in vms:
-        found[vm.ref] = admit(vm, host, at, occasion)
-        at.leave(vm.ref)
-        at.arrive(vm, host.ref)
-    return found

@@ -51,8 +51,6 @@ class Situation:
     added_rules: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     """References of hosts that are out of service at this moment because of the plan."""
-    up: frozenset[str] = frozenset()
-    """References of hosts that the plan has brought into service again by then."""
 
     # -- made
 
@@ -73,7 +71,6 @@ class Situation:
             {h: dict(own) for h, own in self.running.items()},
             self.added_rules,
             self.down,
-            self.up,
         )
         made.__dict__["before"] = self.before
         made._rules.update(self._rules)
@@ -83,7 +80,7 @@ class Situation:
     def only(self, hosts: Iterable[str]) -> Situation:
         """Return the situation of some hosts (references), to be changed apart from this one."""
         own = {h: dict(self.running.get(h, {})) for h in hosts}
-        made = Situation(self.view, self.machines, own, self.added_rules, self.down, self.up)
+        made = Situation(self.view, self.machines, own, self.added_rules, self.down)
         made.__dict__["before"] = self.before
         return made
 

@@ -33,7 +33,7 @@ def host_state(case: Case) -> Iterator[Reason]:
     state = host.get("runtime.connectionState")
     if state != "connected":
         yield case.no(f"it is {state or 'in an unknown state'}", "reconnect the host", fault="HostNotConnected")
-    if host.get("runtime.inMaintenanceMode") and host.ref not in situation.up:
+    if host.get("runtime.inMaintenanceMode"):
         yield case.no("it is in maintenance mode", "take it out of maintenance mode", fault="InvalidHostState")
     if host.get("runtime.powerState") == "standBy":
         yield case.no("it is in standby", "power it on", fault="InvalidHostState")

@@ -77,13 +77,14 @@ def memory(case: Case) -> Iterator[Reason]:
     count = len([ref for ref in case.situation.on(host.ref) if ref != vm.ref])
     if load.unknown_memory:
         left = Span(0.0, left.high)
-    others = f", {count} VM{'' if count == 1 else 's'} there reserve {gb(load.memory_mb.low)}" if count else ""
+    there = "1 VM there reserves" if count == 1 else f"{count} VMs there reserve"
+    others = f", {there} {gb(load.memory_mb.low)}" if count else ""
     refusal = (
-        f"the VM reserves {gb(need.low)} of memory with its overhead, and it has {gb(max(left.high, 0))} left to "
+        f"the VM reserves {gb(need.low)} of memory with its overhead, and the host has {gb(max(left.high, 0))} left to "
         f"reserve (of {gb(have.high)}{others})"
     )
     unproved = (
-        f"the VM reserves {gb(need.low)} to {gb(need.high)} of memory with its overhead, and it has between "
+        f"the VM reserves {gb(need.low)} to {gb(need.high)} of memory with its overhead, and the host has between "
         f"{gb(max(left.low, 0))} and {gb(max(left.high, 0))} left to reserve"
     )
     help = "reserve less memory, make room on the host, or use another one"
