@@ -155,7 +155,9 @@ def whole(tmp_path):
         for path, text in scripts.items():
             path.write_text(text)
             path.chmod(0o755)
-        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        # make hands the options of the run that this is in to every program below it
+        environment = {k: v for k, v in os.environ.items() if k not in ("PYTEST_ARGS", "MAKEFLAGS")}
+        environment["PATH"] = f"{programs}:{os.environ['PATH']}"
         done = subprocess.run([folder / "run"], env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 

@@ -65,7 +65,7 @@ def plan(cli, *more):
 def test_the_first_plan_finds_nothing_to_do(cli, here):
     assert cli("init", "--lab") == 0, cli.err
     assert sorted(p.name for p in here.iterdir()) == sorted([*FILES, "schemas"])
-    assert {stat.S_IMODE(p.stat().st_mode) for p in here.rglob("*") if p.is_file()} == {0o644}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in here.rglob("*") if p.is_file()} == {0o600}
     for name in FILES:
         data = load(here / name).data
         schema = re.match(r"# yaml-language-server: \$schema=(\S+)", (here / name).read_text("utf-8"))[1]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from support.hostile_names import HOSTILE
 from support.pods import OPERATOR, SPIDERPOOL, card, ethernet, exported, machine, rules, seen
+from support.programs import needs_program
 from training.nodes import nodes
 
 from vsphere_ai.app.launch_mesh import make_mesh
@@ -178,7 +179,7 @@ def key_of(folder):
     return (folder / "key.pub").read_text().split()[1]
 
 
-@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="OpenSSH is not here")
+@needs_program("ssh", "ssh-keygen")
 def test_files_of_a_mesh_mean_the_nodes_and_nothing_else(tmp_path):
     own, known = nodes(2), tmp_path / "known_hosts"
     known.write_text("".join(f"{n.vm} ssh-ed25519 {key_of(tmp_path)}\n" for n in own[:1]) * 1, "utf-8")
@@ -206,6 +207,7 @@ def test_files_of_a_mesh_mean_the_nodes_and_nothing_else(tmp_path):
     assert "user ops" in shown.stdout
 
 
+@needs_program("ssh-keygen")
 def test_a_key_is_trusted_for_one_host_by_its_name(tmp_path):
     import paramiko
 

@@ -18,6 +18,7 @@ from xml.parsers import expat
 import pytest
 import yaml
 from support.hostile_names import HOSTILE, MARK
+from support.required import required_module
 from training.nodes import job
 from training.test_topology import FAR, HOST, NODE
 
@@ -97,6 +98,7 @@ def read_tf(text):
 
 
 def read_ansible(text, folder):
+    required_module("ansible", "ansible")
     from ansible.inventory.manager import InventoryManager
     from ansible.parsing.dataloader import DataLoader
     from ansible.template import Templar

@@ -30,7 +30,7 @@ def adopt(request: AdoptRequest, emit: Emit = ignore) -> RunResult:
     playbook = _adopting(load(request.playbook, request.estate, emit), request.vms)
     given = request.to_apply("adopt {vms} into {playbook}")
     if request.dry_run:
-        given = replace(given, yes=False, confirm=lambda _: False, lock="none", dry_run=True)
+        given = replace(given, yes=False, confirm=lambda _: False, dry_run=True)
     return apply_playbook(playbook, given, emit)
 
 

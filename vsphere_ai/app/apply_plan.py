@@ -112,33 +112,42 @@ def apply_playbook(playbook: Playbook, request: ApplyRequest, emit: Emit = ignor
 def _apply(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
+    if request.dry_run:  # as for a plan: it waits for no one, and removes nothing that another run left
+        return _carried_out(session, playbook, saved, request, emit)
     _require_readable_journals()
-    with held(session, request.title or f"apply {request.what}", request.lock, emit, reads=True) as locks:
-        announce(session, emit)
-        if saved:
-            _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)
-        plan, estate = make_plan(session, playbook)
+    with held(session, request.title or f"apply {request.what}", request.lock, emit, reads=True):
+        return _carried_out(session, playbook, saved, request, emit)
+
+
+def _carried_out(
+    session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
+) -> RunResult:
+    announce(session, emit)
+    if saved:
+        _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)
+    plan, estate = make_plan(session, playbook)
+    if not request.dry_run:
         sweep(session.vcenter, estate.objects)
-        emit(Status(""))
-        digest = document.digest(plan)
-        if saved:
-            _require_same(saved, plan, digest, request.what)
-        plan = checked(session, plan, estate)
-        if request.compare_only and not plan.problems:
-            return RunResult(plan, 0)
-        if not request.dry_run:
-            require_lock(plan, locks)
-        confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
-        others = () if plan.steps and confirmed else open_runs(session.vcenter, estate.objects)
-        outputs = planned_outputs(session, playbook, estate)
-        left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
-        variables = session.split(playbook, estate).variables
-        proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
-        if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
-            return RunResult(plan, proposal.exit_code, open_runs=others)
-        what = request.title or str(request.what)
-        origin = Origin(what, locks, reports_open_runs=True, run=request.run, budget=request.budget)
-        return carry_out(session, Planned(playbook, plan, estate), origin, emit)
+    emit(Status(""))
+    digest = document.digest(plan)
+    if saved:
+        _require_same(saved, plan, digest, request.what)
+    plan = checked(session, plan, estate)
+    if request.compare_only and not plan.problems:
+        return RunResult(plan, 0)
+    if not request.dry_run:
+        require_lock(plan, session.locks)
+    confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
+    others = () if plan.steps and confirmed else open_runs(session.vcenter, estate.objects)
+    outputs = planned_outputs(session, playbook, estate)
+    left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
+    variables = session.split(playbook, estate).variables
+    proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
+    if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
+        return RunResult(plan, proposal.exit_code, open_runs=others)
+    what = request.title or str(request.what)
+    origin = Origin(what, session.locks, reports_open_runs=True, run=request.run, budget=request.budget)
+    return carry_out(session, Planned(playbook, plan, estate), origin, emit)
 
 
 def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:

@@ -60,7 +60,7 @@ def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
     given = ApplyRequest(path, request.estate, request.yes, request.confirm, request.lock)
     given = replace(given, destroy=request.destroy, title=playbook.path)
     if request.dry_run:
-        given = replace(given, yes=False, confirm=lambda _: False, lock="none", destroy=None, dry_run=True)
+        given = replace(given, yes=False, confirm=lambda _: False, destroy=None, dry_run=True)
     result = apply_playbook(playbook, given, emit)
     if not (is_file or result.plan.steps or result.plan.items or request.estate.limit):
         _require_known(request, emit)
