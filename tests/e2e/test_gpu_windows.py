@@ -24,6 +24,7 @@ hosts:
     gpus: [{gpus}]
     nics: [{{name: vmnic0, pci: '0000:18:00.0', model: X710, switch: dvs-lan}}]
     ssh: {{running: true, policy: on}}
+    {more}
 vms: [{vms}]
 """
 FIRST, SECOND = "0000:3b:00.0", "0000:86:00.0"
@@ -36,10 +37,10 @@ WINDOW = "- hosts: esx01.lab.local\n  {}\n  rolling: {{evacuate: power_off, time
 
 @pytest.fixture
 def farm(make_lab, monkeypatch):
-    def make(gpus, vms):
+    def make(gpus, vms, more=""):
         own = (GPU.format(pci, more) for pci, more in gpus.items())
         guests = (VM.format(name, profile and RUNS.format(profile)) for name, profile in vms.items())
-        made = make_lab(SCENARIO.format(gpus=", ".join(own), vms=", ".join(guests)))
+        made = make_lab(SCENARIO.format(gpus=", ".join(own), vms=", ".join(guests), more=more))
         monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
         return made
 
@@ -72,6 +73,34 @@ def test_sizes_that_only_a_mixed_gpu_holds_refuse_the_change_to_one_size(cli, fa
     assert cli("capacity", playbook) == 1
     assert "DOES NOT FIT (exact)" in cli.out
     assert calls(lab, "PowerOffVM_Task", "ShutdownGuest", "UpdateGraphicsConfig") == []
+
+
+def test_a_hole_between_mixed_sizes_is_offered_to_no_size_without_a_place_there(cli, farm, new_client):
+    lab = farm({FIRST: MIXED}, {**{f"r{n}": "grid_a100-10c" for n in (1, 2, 3, 4)}, "big": ""})
+    client = new_client(lab)
+    for name in ("r1", "r3"):
+        client.wait(client.vm(name).PowerOffVM_Task())
+    playbook = cli.file("- vms: big\n  vgpu: [grid_a100-20c]\n")
+    assert cli("capacity") == 0
+    assert "fits    2 x 10c or 2 x 8c or 4 x 5c or 4 x 4c\n" in cli.out
+    assert cli("plan", playbook) == 1, cli.out
+    assert "big cannot power on" in cli.out
+    client.wait(client.vm("r2").PowerOffVM_Task())
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+
+
+def test_without_places_a_part_filled_gpu_of_mixed_sizes_is_not_certain(cli, farm, new_client):
+    lab = farm({FIRST: MIXED}, {**{f"r{n}": "grid_a100-10c" for n in (1, 2)}, "big": ""}, more="vgpu_instances: false")
+    client = new_client(lab)
+    playbook = cli.file("- vms: big\n  vgpu: [grid_a100-20c]\n")
+    assert cli("capacity", playbook) == 0
+    assert "at most: what running VMs hold was not read" in cli.out
+    assert "FITS (not certain)" in cli.out
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    client.wait(client.vm("r1").PowerOffVM_Task())
+    whole = cli.file("- vms: big\n  vgpu: [grid_a100-40c]\n", "whole.yml")
+    assert cli("plan", whole) == 1
+    assert "big cannot power on" in cli.out
 
 
 def test_the_vms_of_a_gpu_in_mig_mode_stay_on_when_another_gpu_changes_its_vgpu_mode(cli, farm):
@@ -116,7 +145,7 @@ def test_instances_that_vgpus_share_are_counted_where_nvidia_smi_shows_them(cli,
     scenario = SCENARIO.replace("550.90.05", "580.82.02").replace("8.0.3.0", "9.0.0.0")
     scenario = scenario.replace("8.0.3", "9.0.1").replace("24022515", "24900000").replace("24022510", "24900000")
     gpu = f"{{pci: '{FIRST}', board: rtx-pro-6000-blackwell, graphics_type: sharedDirect, mig: true}}"
-    made = make_lab(scenario.format(gpus=gpu, vms=", ".join(vms)))
+    made = make_lab(scenario.format(gpus=gpu, vms=", ".join(vms), more=""))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
     assert cli("plan", cli.file(f"- vms: n*\n  vgpu: [{SHARED.format('24q')}]\n")) == 1
     assert "n3 cannot power on" in cli.out

@@ -109,6 +109,43 @@ def test_the_instance_of_a_vm_that_leaves_is_gone_and_that_of_another_stays_wher
         assert [r.start for r in first.running] == [start]
 
 
+def mixed(*vgpus):
+    """A GPU in mixed-size mode, with what nvidia-smi lists there: (number of the VM, size, placement ID)."""
+    text = f"GPU 0000{make.PCI[0].upper()}\n    Active vGPUs : {len(vgpus)}\n"
+    for number, size, place in vgpus:
+        rows = {"VM ID": number, "VM Name": make.vm(number).name, "vGPU Name": f"GRID A100-{size}C",
+                "Guest Driver Version": "N/A", "License Status": "N/A", "GPU Instance ID": "N/A"}  # fmt: skip
+        rows |= {} if place is None else {"Placement ID": place}
+        text += f"    vGPU ID : {number}\n" + "".join(f"        {key} : {value}\n" for key, value in rows.items())
+    infos = ({**make.gpu_info(make.PCI[0], "sharedDirect", refs(*(v[0] for v in vgpus))), "vgpuMode": "mixedSize"},)
+    facts = host(probes={RUNNING.name: Output(0, text)}, listed=LISTED_SLICED, config__graphicsInfo=infos,
+                 hardware__pciDevice=(make.pci_device(make.PCI[0], make.A100),))  # fmt: skip
+    return [facts, *(guest(number, f"grid_a100-{size}c") for number, size, _ in vgpus)]
+
+
+def test_places_of_mixed_sizes_are_those_that_nvidia_smi_shows():
+    big = guest(3, "grid_a100-20c", state="poweredOff")
+    apart = view(*mixed((1, 10, 0), (2, 10, 20)), big)
+    (slot,) = slots_of(apart, make.ESX1, refs(1, 2))
+    assert ([r.start for r in slot.running], slot.guessed) == ([0, 20], False)
+    (found,) = problems_of(apart, refs(1, 2, 3))
+    assert found.message.startswith("train-03 cannot power on: 1 of grid_a100-20c")
+    assert not list(problems_of(view(*mixed((1, 10, 0), (2, 10, 10)), big), refs(1, 2, 3)))
+    # VM 2 powers off
+    assert not list(problems_of(apart, refs(1, 3)))
+
+
+@pytest.mark.parametrize("place", [None, "N/A", "7"])
+def test_where_places_are_not_shown_only_what_is_too_much_is_refused(place):
+    facts = mixed((1, 10, place), (2, 10, 20))
+    (slot,) = slots_of(view(*facts), make.ESX1, refs(1, 2))
+    assert slot.guessed
+    assert not list(problems_of(view(*facts, guest(3, "grid_a100-20c", state="poweredOff")), refs(1, 2, 3)))
+    both = [guest(n, "grid_a100-20c", state="poweredOff") for n in (3, 4)]
+    (found,) = problems_of(view(*facts, *both), refs(1, 2, 3, 4))
+    assert found.rule == "capacity.no-room"
+
+
 def test_no_vm_keeps_its_gpus_in_a_window_without_a_reboot():
     profiles = ("grid_a100-10c", "grid_a100-20c")
     infos = ({**make.gpu_info(make.PCI[0], "sharedDirect", refs(1, 2)), "vgpuMode": "sameSize"},)

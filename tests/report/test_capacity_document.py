@@ -25,7 +25,7 @@ def test_a_time_sliced_gpu_has_sizes_and_no_slices():
     running = (Running("vm-1", "grid_a100-20c"), Running("vm-2", "grid_a100-20c"))
     found = gpu_document(used(GpuSlot("esx1", pci(0), A100, "time_sliced", running[:1]), {"vm-1": "train-01"}))
     assert (found["mode"], found["sizes"]) == ("time_sliced", "equal")
-    nothing = {"gpu_instance": None, "guest_driver": None, "licence": None}
+    nothing = {"gpu_instance": None, "placement": None, "guest_driver": None, "licence": None}
     assert found["running"] == [{"vm": "train-01", "profile": "grid_a100-20c", **nothing}]
     assert "slices" not in found
     # the largest first; beside 20 GB only 20 GB

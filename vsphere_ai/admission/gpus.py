@@ -13,7 +13,7 @@ from vsphere_ai.fabric.api_types import GraphicsInfo
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.live import readable
+from vsphere_ai.gpu.live import readable, running
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.slot import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
@@ -123,7 +123,7 @@ class _HostGpus:
             own = next((each for each in starts if each[1] == name), None)
             if own is not None:
                 starts.remove(own)
-                at = next((n for n, s in enumerate(slots) if s.pci == own[0] and s.mode == "mig"), None)
+                at = next((n for n, s in enumerate(slots) if s.pci == own[0] and s.has_places), None)
                 if at is not None:
                     slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name, own[2])))
                     continue
@@ -133,20 +133,23 @@ class _HostGpus:
                 slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
 
     def _starts(self, vm: str) -> list[tuple[str, str, int]]:
-        """Return GPU, profile and memory slice of the MIG-backed vGPUs of a VM, where nvidia-smi says all three.
+        """Return GPU, profile and start of the vGPUs of a VM, as `Running` has it, where nvidia-smi tells all three.
 
         Its listing names VMs; those of one name on one host cannot be distinguished.
         """
         names = [v.name for v in self._view.estate.vms_on(self._host.ref)]
         known = {(pci, i.gi_id): i.start for pci, found in self._now.instances.items() for i in found}
-        own = [v for v in self._now.running or () if v.vm_name == vm and names.count(vm) == 1]
-        return [(v.pci, v.profile, start) for v in own if (start := known.get((v.pci, v.gi))) is not None]
+        own = [v for v in running(self._facts) or () if v.vm_name == vm and names.count(vm) == 1]
+        places = ((v, v.placement if self._is_mixed(v.pci) else known.get((v.pci, v.gi))) for v in own)
+        return [(v.pci, v.profile, start) for v, start in places if start is not None]
+
+    def _is_mixed(self, pci: str) -> bool:
+        return self._infos.get(pci, GraphicsInfo()).get("vgpuMode") == MIXED_SIZE
 
     def _slot(self, pci: str, board: Board) -> GpuSlot | None:
         mode, release = self._mode(pci, board), host_version(self._view.estate, self._host.ref)
         if mode == "mig" and board.named_profiles:
             return None
-        mixed = self._infos.get(pci, GraphicsInfo()).get("vgpuMode") == MIXED_SIZE
         listed = {p.stem for p in _named(self._facts.get(LISTED, ()))}
         unread = any(not _was_read(self._view, vm) for vm in self._guests(pci))
         unseen = mode == "mig" and self._layout(pci) is None and all(g.pci != pci for g in self._now.gpus)
@@ -156,7 +159,7 @@ class _HostGpus:
             board=board,
             mode=mode,
             instances=self._instances(pci, board) if mode == "mig" else (),
-            sharing=Sharing(mixed=mixed, any_series=release is not None and release[0] >= ANY_SERIES),
+            sharing=Sharing(mixed=self._is_mixed(pci), any_series=release is not None and release[0] >= ANY_SERIES),
             offered=self._offered(),
             spellings=tuple(n for n in board.vgpu_names if n in listed) or None,
             driver_major=self._now.driver_major(pci),

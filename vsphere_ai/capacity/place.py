@@ -32,7 +32,7 @@ def place(farm: GpuHosts, demands: Sequence[VmDemand]) -> Answer:
             return other
     other = _place_once(farm, demands, Orders(farm.machines))
     if isinstance(other, NoFit):  # every assignment was tried
-        assumed = any(s.guessed for s in farm.slots)
+        assumed = any(s.assumed for s in farm.slots)
         return NoFit(NO_ORDER, answer.vms, no_order=answer.no_order, assignment=answer.assignment, assumed=assumed)
     return other if isinstance(other, Fit) else answer
 
@@ -78,7 +78,7 @@ def _refusal(remainders: Sequence[tuple[Remainder, tuple[GpuSlot, ...]]]) -> NoF
     common = sentence(*first), tuple(left), dict(sorted(free.items()))
     if not first[0].exact:
         return Undecided(*common)
-    return NoFit(*common, assumed=any(s.guessed for _, slots in remainders for s in slots))
+    return NoFit(*common, assumed=any(s.assumed for _, slots in remainders for s in slots))
 
 
 def realised(

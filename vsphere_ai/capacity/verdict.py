@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vsphere_ai.capacity.host import Given, Host, Policy
+from vsphere_ai.gpu.mixed_sizes import MixedState, surely_fits
 from vsphere_ai.gpu.slot import GpuSlot, Running, most
+from vsphere_ai.gpu.vgpu import VgpuProfile
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
 Assignment = Mapping[str, tuple[str, tuple[Given, ...]]]
@@ -32,8 +34,9 @@ class VmDemand:
 class Fit:
     """Every VM powers on, in the order of `assignment`.
 
-    `assumed`: the places of some running VMs are not known; vSphere's usual places are assumed. `reordered` names VMs
-    whose vGPUs have to be attached in another order than by name, as `assignment` gives it.
+    `assumed`: the places of some running VMs are not known, or it depends on those that vSphere gives to vGPUs of
+    several sizes; its usual places are assumed. `reordered` names VMs whose vGPUs have to be attached in another order
+    than by name, as `assignment` gives it.
     """
 
     assignment: Assignment
@@ -160,6 +163,13 @@ def mistakes(farm: GpuHosts, demands: Sequence[VmDemand], assignment: Assignment
                 states[at] = got[0]
 
 
+def _in_any_places(slot: GpuSlot, assignment: Assignment) -> bool:
+    """Return whether the vGPUs that come to a GPU of mixed sizes have room whatever places vSphere gives them."""
+    come = (p.profile for host, places in assignment.values() if host == slot.host for p in places if p.gpu == slot.pci)
+    sizes = [takes.fb_gb for name in come if isinstance(takes := slot.kind.takes(name), VgpuProfile)]
+    return not isinstance(slot.state, MixedState) or surely_fits(slot.board, slot.state, sizes)
+
+
 def concluded(
     farm: GpuHosts, demands: Sequence[VmDemand], assignment: Assignment, no_order: Sequence[str] = ()
 ) -> Fit | Undecided:
@@ -181,5 +191,7 @@ def concluded(
     reordered = tuple(vm for vm, names in placed.items() if names != profiles[vm])
     assumption = "what some running VMs hold on their GPUs is not known: vSphere's usual places are assumed"
     warnings = [assumption] if assumed else []
+    if not assumed and not all(_in_any_places(s, assignment) for s in farm.slots if s.host in used and s.kind.mixed):
+        assumed, warnings = True, ["whether all vGPUs have room depends on the places that vSphere gives to the first"]
     warnings += [f"{vm}: its vGPUs have to be attached in the order {', '.join(placed[vm])}" for vm in reordered]
     return Fit(assignment, assumed, tuple(warnings), reordered)

@@ -1,4 +1,4 @@
-"""vGPUs of running VMs as `nvidia-smi vgpu -q` lists them: VM, GPU instance, licence state, guest driver.
+"""vGPUs of running VMs as `nvidia-smi vgpu -q` lists them: VM, place on the GPU, licence state, guest driver.
 
 The format is that of NVIDIA's Virtual GPU Software User Guide and of public captures; keys are aligned with blanks, and
 newer drivers add keys. That a MIG-backed vGPU shows its GPU instance on ESXi was not seen there, only on KVM.
@@ -7,7 +7,7 @@ newer drivers add keys. That a MIG-backed vGPU shows its GPU instance on ESXi wa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +44,11 @@ class RunningVgpu:
     licence: str | None
     uuid: str = ""
     """The UUID of the vGPU, which the guest's nvidia-smi shows with ``GPU-`` before it; unverified on a real host."""
+    placement: int | None = None
+    """Where it begins in the frame buffer, in GB (`Placement ID`, R550 and later).
+
+    Newer drivers may show it in same-size mode, too. Seen in captures of KVM; unverified on ESXi.
+    """
 
     @property
     def profile(self) -> str:
@@ -140,9 +145,7 @@ def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
     if missing:
         raise ValueError(f"vGPU {head.value} has no {missing[0]}")
     values = {key: None if text in NOT_AVAILABLE else text for key, text in fields.items()}
-    instance = values["GPU Instance ID"]
-    if instance is not None and not (instance.isascii() and instance.isdigit()):
-        raise ValueError(f"GPU Instance ID {instance!r} is not a number")
+    instance, place = _number_at("GPU Instance ID", values), _number_at("Placement ID", values)
     driver, licence = values["Guest Driver Version"], values["License Status"]
     if driver is not None and not _VERSION.fullmatch(driver):
         raise ValueError(f"Guest Driver Version {driver!r} is not a version")
@@ -156,11 +159,19 @@ def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
         vm_id=fields["VM ID"],
         vm_name=fields["VM Name"],
         type_name=fields["vGPU Name"],
-        gi=None if instance is None else int(instance),
+        gi=instance,
         guest_driver=driver,
         licence=licence,
         uuid=(fields.get("vGPU UUID") or "").lower(),
+        placement=place,
     )
+
+
+def _number_at(key: str, values: Mapping[str, str | None]) -> int | None:
+    text = values.get(key)
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{key} {text!r} is not a number")
+    return None if text is None else int(text)
 
 
 def _number(line: _Line) -> int:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from typing import Literal
 
 from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.mixed_sizes import MAX_VGPUS, MixedState, added, mixed_state
 from vsphere_ai.gpu.ondemand import MigState, claim, claim_share, join, mig_state, opened
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 
-MAX_VGPUS = 32
-"""More vGPUs than this share no GPU out of MIG mode (NVIDIA vGPU User Guide)."""
 # mixed sizes need Ampere or newer (NVIDIA vGPU User Guide, "vGPUs with different amounts of frame buffer")
 _EQUAL_SIZES_ONLY = ("maxwell", "pascal", "volta", "turing")
 
@@ -30,7 +29,10 @@ Vector = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Running:
-    """A vGPU of a VM that stays where it is; `start` is its memory slice on a GPU in MIG mode, None if not known."""
+    """A vGPU of a VM that stays where it is; `start` is where on the GPU, None if not known.
+
+    It is the memory slice on a GPU in MIG mode, the place in GB on one in mixed-size mode.
+    """
 
     vm: str
     profile: str
@@ -88,7 +90,7 @@ class GpuKind:
 
 @dataclass(frozen=True)
 class TimeSlicedState:
-    """What shares a time-sliced GPU: how many vGPUs of each (framebuffer in GB, series)."""
+    """What shares a time-sliced GPU in same-size mode: how many vGPUs of each (framebuffer in GB, series)."""
 
     counts: tuple[tuple[tuple[int, str], int], ...] = ()
 
@@ -98,7 +100,7 @@ class TimeSlicedState:
         return sum(n for _, n in self.counts)
 
 
-State = MigState | TimeSlicedState
+State = MigState | TimeSlicedState | MixedState
 _kind = cache(GpuKind)
 
 
@@ -132,6 +134,11 @@ class GpuSlot:
         mine = self.offered, self.spellings, self.driver_major, self.explicit, self.fixed
         return _kind(self.board, self.mode, self.sharing, *mine)
 
+    @property
+    def has_places(self) -> bool:
+        """Return whether it matters where on the GPU a vGPU is."""
+        return self.mode == "mig" or self.kind.mixed
+
     @cached_property
     def present(self) -> tuple[Instance, ...]:
         """The GPU instances on it, those of running VMs in use; one of unknown start is where vSphere would make it."""
@@ -139,7 +146,12 @@ class GpuSlot:
 
     @cached_property
     def guessed(self) -> bool:
-        """Return whether the place of something that runs here is not known, so that verdicts on it assume one."""
+        """Return whether the place of something that runs here is not known, so that a fit is none for certain."""
+        return self.assumed or (isinstance(self.state, MixedState) and bool(self.state.unplaced))
+
+    @cached_property
+    def assumed(self) -> bool:
+        """Return whether a place is assumed for something that runs here: a refusal is none for certain either."""
         return self.unsure or self._matched[1]
 
     @cached_property
@@ -154,9 +166,12 @@ class GpuSlot:
             for share, start, used in self._matched[2]:
                 mig = opened(mig, share, start, used)
             return mig
+        named = [(parsed, one.start) for one in self.running if (parsed := _parsed(one.profile)) is not None]
+        if self.kind.mixed:
+            return mixed_state(self.board, [(parsed.fb_gb, start) for parsed, start in named])
         state = TimeSlicedState()
-        for one in self.running:
-            state = _added(state, one.profile)
+        for parsed, _ in named:
+            state = _added(state, parsed)
         return state
 
 
@@ -230,19 +245,21 @@ def _holds(instance: Instance, profile: Profile, start: int | None) -> bool:
     return same and start in (None, instance.start)
 
 
-def _added(state: TimeSlicedState, name: str) -> TimeSlicedState:
-    try:
-        parsed = parse(name)
-    except VgpuNameError:
-        return state
+def _parsed(name: str) -> VgpuProfile | None:
+    with suppress(VgpuNameError):
+        return parse(name)
+    return None
+
+
+def _added(state: TimeSlicedState, one: VgpuProfile) -> TimeSlicedState:
     counts = dict(state.counts)
-    counts[parsed.fb_gb, parsed.series] = counts.get((parsed.fb_gb, parsed.series), 0) + 1
+    counts[one.fb_gb, one.series] = counts.get((one.fb_gb, one.series), 0) + 1
     return TimeSlicedState(tuple(sorted(counts.items())))
 
 
 @lru_cache(maxsize=1 << 16)
 def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | None:
-    """Return the GPU's state once a vGPU has been given to a VM, and its memory slice under MIG; None if it cannot."""
+    """Return the GPU's state once a vGPU has been given to a VM, and where on the GPU, if known; None if it cannot."""
     takes = kind.takes(name)
     if isinstance(takes, Profile) and isinstance(state, MigState):
         if kind.fixed and all(p.profile != takes for p in state.idle):
@@ -252,10 +269,13 @@ def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | N
         if kind.fixed and join(state, takes) is None and all(p.profile != takes.profile for p in state.idle):
             return None
         return claim_share(kind.board, state, takes, kind.driver_major)
-    if not isinstance(takes, VgpuProfile) or not isinstance(state, TimeSlicedState):
+    if not isinstance(takes, VgpuProfile):
         return None
-    fits = _mixed_fits if kind.mixed else _equal_fits
-    return (_added(state, name), None) if fits(kind, state, takes) else None
+    if isinstance(state, MixedState):
+        return added(kind.board, state, takes.fb_gb)
+    if isinstance(state, TimeSlicedState) and _equal_fits(kind, state, takes):
+        return _added(state, takes), None
+    return None
 
 
 def max_equal(board: Board, fb_gb: int, series: str = "c") -> int:
@@ -264,23 +284,11 @@ def max_equal(board: Board, fb_gb: int, series: str = "c") -> int:
     return listed or min(MAX_VGPUS, board.memory_gb // fb_gb)
 
 
-def max_mixed(board: Board, fb_gb: int) -> int:
-    """Return how many vGPUs of a size a GPU holds in mixed-size mode: a power of two where none is published."""
-    listed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == fb_gb), None)
-    return listed or 1 << (min(MAX_VGPUS, board.memory_gb // fb_gb).bit_length() - 1)
-
-
 def _equal_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:
     """The first VM fixes the size (before vSphere 8.0 U2 the series as well) until the GPU is empty again."""
     same = all(fb == wanted.fb_gb and (kind.sharing.any_series or s == wanted.series) for (fb, s), _ in state.counts)
     series = {wanted.series, *(s for (_, s), _ in state.counts)}
     return same and state.total < min(max_equal(kind.board, wanted.fb_gb, s) for s in series)
-
-
-def _mixed_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:
-    """In mixed-size mode a vGPU takes one of as many equal, aligned parts of the GPU as its size has placements."""
-    used = sum((Fraction(n, max_mixed(kind.board, fb)) for (fb, _), n in state.counts), Fraction(0))
-    return used + Fraction(1, max_mixed(kind.board, wanted.fb_gb)) <= 1
 
 
 def most(kind: GpuKind, state: State, name: str) -> int:

@@ -31,6 +31,7 @@ def gpu_document(gpu: GpuUse) -> Document:
         "sizes": "mixed" if slot.kind.mixed else "equal",
         "running": [_running(used) for used in gpu.running],
         "room": room_by_profile(slot),
+        **({"placement_known": not slot.guessed} if slot.has_places else {}),
         **(_slices(slot) if slot.mode == "mig" else {}),
     }
 
@@ -41,6 +42,7 @@ def _running(used: UsedVgpu) -> Document:
         "vm": used.vm,
         "profile": used.profile,
         "gpu_instance": guest and guest.gi,
+        "placement": guest and guest.placement,
         "guest_driver": guest and guest.guest_driver,
         "licence": guest and guest.licence,
     }
@@ -51,7 +53,6 @@ def _slices(slot: GpuSlot) -> Document:
     return {
         "slices": slot.board.memory_slices,
         "picture": list(draw(slot.board, slot.present)),
-        "placement_known": not slot.guessed,
         "instances": [_instance(i) for i in slot.present],
         "free_slices": list(found.free),
         "stranded_slices": list(found.stranded),

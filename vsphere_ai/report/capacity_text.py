@@ -12,6 +12,7 @@ from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
 from vsphere_ai.gpu.running import RunningVgpu
 from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpu import parse
 from vsphere_ai.model.name_ranges import fold
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
@@ -24,6 +25,7 @@ ROOM = ("capacity.", "vgpu.")
 MOST_PLACES = 16
 """VMs up to which each is shown where it goes."""
 _ASSUMED = "where running VMs stand could not be read, and is assumed"
+_AT_MOST = "at most: what running VMs hold was not read"
 
 
 def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None, *, full: bool = False) -> str:
@@ -75,6 +77,8 @@ def _gpu_lines(gpu: GpuUse) -> Iterator[str]:
         yield from _guest_lines(gpu.running)
     room = [f"{count} x {_short(name)}" for name, count in room_by_profile(slot).items() if count]
     yield from _wrapped("    fits    ", room or ["nothing more"], " or ")
+    if slot.guessed and not found:
+        yield f"            {_AT_MOST if room else _ASSUMED}"
     for gain in (r for r in found.profiles if r.move) if found else ():
         move = " and ".join(f"{i.profile_name} at {i.start}" for i in gain.move)
         busy = sum(i.in_use for i in gain.move)
@@ -153,7 +157,8 @@ def _problem_lines(verdict: Verdict, rules: tuple[str, ...], *, full: bool) -> I
 def _place_lines(vm: str, host: str, home: str, places: Iterable[Given]) -> Iterator[str]:
     yield f"  {vm} on {host}{'' if host == home else f' (now on {home})'}"
     for given in places:
-        at = "" if given.start is None else f" at slice {given.start}"
+        unit = "slice" if parse(given.profile).is_mig else "GB"
+        at = "" if given.start is None else f" at {unit} {given.start}"
         yield f"      {given.gpu}  {given.profile}{at}"
 
 

@@ -50,8 +50,8 @@ def gpu(case: Case) -> Iterator[Reason]:
     if isinstance(answer, NoFit) and unsure:
         answer = solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in slots)), demands)
     if isinstance(answer, Fit):
-        if unsure or answer.reordered:
-            yield case.unknown("what stands on its GPUs was not read")
+        if unsure or answer.warnings:
+            yield case.unknown("what stands on its GPUs was not read" if unsure else answer.warnings[0])
     elif isinstance(answer, NoFit) and answer.exact:
         yield case.no(f"no room on its GPUs: {answer.explanation}", "free GPUs there, or use another host",
                       "InsufficientGraphicsResourcesFault")  # fmt: skip

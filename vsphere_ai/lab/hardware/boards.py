@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -117,6 +118,19 @@ class Board:
         """Return how many places a GPU has for a time-sliced type of that size in mixed-size mode."""
         return self.measured_mixed.get(gb) or _power_of_two(min(self.memory_gb // gb, 32))
 
+    def places(self, gb: int) -> tuple[int, ...]:
+        """Return where time-sliced types of that size begin in mixed-size mode, in GB of the frame buffer.
+
+        Places come in pairs, the first at the one end of their part of the GPU, the second at the other (NVIDIA Virtual
+        GPU Software User Guide, "vGPU placements for GPUs in mixed-size mode"). Where they fill the GPU they follow one
+        another.
+        """
+        count = self.mixed(gb)
+        if count * gb == self.memory_gb or count == 1:
+            return tuple(range(0, count * gb, gb))
+        cuts = [number * self.memory_gb // (count // 2) for number in range(count // 2 + 1)]
+        return tuple(at for begin, end in pairwise(cuts) for at in (begin, end - gb))
+
     @cached_property
     def unit(self) -> int:
         """The size of the smallest profile, in memory slices."""
@@ -196,7 +210,7 @@ def _board(row: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> Bo
 
 
 def _power_of_two(most: int) -> int:
-    return 1 << (most.bit_length() - 1)
+    return 1 << max(most.bit_length() - 1, 0)
 
 
 def _profile(row: Mapping[str, Any], of: Mapping[str, Any]) -> Profile:

@@ -6,7 +6,6 @@ import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -144,8 +143,8 @@ class Vgpu:
     type_name: str
     framebuffer_gb: int
     gi: int | None = None
-    part: tuple[Fraction, Fraction] | None = None
-    """The part of the frame buffer it holds in mixed-size mode: begin and end, from 0 to 1."""
+    part: range | None = None
+    """The GB of the frame buffer it holds in mixed-size mode."""
 
 
 @dataclass

@@ -88,7 +88,7 @@ class Host:
     `lockdown_exceptions` are the users whom lockdown mode lets in. `log_host` is where the host sends its logs, such as
     ``tcp://10.20.0.5:514``; empty for nowhere.
     `vgpu_migration` false is a driver that migrates no vGPUs. With `vgpu_instances` false ``nvidia-smi vgpu -q`` prints
-    N/A instead of the GPU instances of vGPUs.
+    N/A instead of the GPU instances and placement IDs of vGPUs.
     `clock_ahead` is by how many seconds the clock of the host is ahead of vCenter's (negative: behind). With
     `boot_time_jitter` the boot time that vCenter shows is so many seconds too early or too late, in turn, whenever
     something changes on the host.

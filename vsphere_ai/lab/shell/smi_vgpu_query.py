@@ -38,7 +38,7 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
                 "Guest Driver Version": guest.driver or "N/A",
                 "License Status": _licence(guest),
                 "GPU Instance ID": instance,
-                **_placement(gpu, vgpu),
+                **_placement(host, gpu, vgpu),
                 "Accounting Mode": "Disabled",
                 "ECC Mode": "Enabled",
                 "Accounting Buffer Size": 4000,
@@ -51,14 +51,14 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _placement(gpu: Gpu, vgpu: Vgpu) -> dict[str, object]:
-    """Return where a vGPU sits, from R550 on: in mixed-size mode its first place, counted in those of 1 GB.
+def _placement(host: Host, gpu: Gpu, vgpu: Vgpu) -> dict[str, object]:
+    """Return where a vGPU begins, from R550 on: in mixed-size mode its first GB of the frame buffer.
 
-    That `N/A` stands elsewhere is seen of captures; by what the driver counts is unverified.
+    That `N/A` stands elsewhere is seen in captures; newer drivers may show places in same-size mode, too.
     """
     if gpu.driver_major < PLACEMENT_DRIVER:
         return {}
-    return {"Placement ID": "N/A" if vgpu.part is None else int(vgpu.part[0] * gpu.board.mixed(1))}
+    return {"Placement ID": "N/A" if vgpu.part is None or not host.shows_instances else vgpu.part.start}
 
 
 def _licence(guest: Guest) -> str:

@@ -113,6 +113,7 @@ class Running(TypedDict):
     vm: str
     profile: str
     gpu_instance: NotRequired[int | None]
+    placement: NotRequired[int | None]
     guest_driver: NotRequired[str | None]
     licence: NotRequired[str | None]
 
