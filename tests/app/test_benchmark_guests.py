@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from support.gates import LONG, busy
+from support.gates import LONG, busy, until
 from support.training_guests import gone, networked, processes_of  # noqa: F401
 
 from vsphere_ai.app.benchmark_guests import benchmark_guests
@@ -51,6 +51,22 @@ class Bench:
             between = processes_of(found.run_name)
         return found, runner, value, between
 
+    def interrupted(self, ready):
+        """Begin a round, and interrupt it when that is true; return what was there to be measured."""
+        seen = []
+
+        def later(found):
+            def interrupt():
+                until(ready)
+                os.kill(os.getpid(), 2)
+
+            seen.append(found)
+            threading.Thread(target=interrupt).start()
+
+        with pytest.raises(KeyboardInterrupt):
+            self.round(500, before=later)
+        return seen[0]
+
     def programs(self):
         return {vm: self.guests.processes_in(vm) for vm in self.guests.servers}
 
@@ -65,10 +81,7 @@ def bench(networked):
 
 
 def is_clean(bench, run):
-    until = time.monotonic() + LONG
-    while any(bench.programs().values()):  # sessions of SSH end a moment later
-        assert time.monotonic() < until, bench.programs()
-        time.sleep(0.05)
+    until(lambda: not any(bench.programs().values()))  # sessions of SSH end a moment later
     folders = [bench.guests.folder_of(vm) / run for vm in bench.guests.servers]
     return gone(run) and bench.keys() == "" and not any(folder.exists() for folder in folders)
 
@@ -92,8 +105,8 @@ def test_a_time_out_leaves_no_daemon_and_no_rank_on_any_vm(bench, head):
 
     def watch(found):
         def look():
-            until = time.monotonic() + LONG
-            while time.monotonic() < until and any(p.count("all_reduce_perf") < 2 for p in bench.programs().values()):
+            end = time.monotonic() + LONG
+            while time.monotonic() < end and any(p.count("all_reduce_perf") < 2 for p in bench.programs().values()):
                 time.sleep(0.05)
             seen.update(bench.programs())
 
@@ -109,23 +122,11 @@ def test_a_time_out_leaves_no_daemon_and_no_rank_on_any_vm(bench, head):
 
 
 def test_an_interruption_ends_what_is_waited_for(bench):
-    def later(found):
-        def interrupt():
-            until = time.monotonic() + LONG
-            while any("all_reduce_perf" not in names for names in bench.programs().values()):
-                assert time.monotonic() < until
-                time.sleep(0.05)
-            os.kill(os.getpid(), 2)
-
-        threading.Thread(target=interrupt).start()
-        bench.run = found.run_name
-
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        bench.round(500, before=later)
+    found = bench.interrupted(lambda: all("all_reduce_perf" in names for names in bench.programs().values()))
     assert time.monotonic() - began < 60 * busy()
     assert "bench.stopped" in [e.rule for e in bench.said if isinstance(e, Remark)]
-    assert is_clean(bench, bench.run)
+    assert is_clean(bench, found.run_name)
 
 
 def test_what_a_gpu_still_lists_when_it_has_ended_is_left(bench):
@@ -133,7 +134,7 @@ def test_what_a_gpu_still_lists_when_it_has_ended_is_left(bench):
     bench.program("trn-02", "all_reduce_perf", f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 600\n")
     bench.guests.nvidia_smi("trn-02", f"cat {pids} 2>/dev/null; true\n")
     bench.guests.nvidia_smi("trn-01", "exit 255\n")
-    found, *_ = bench.round(5)
+    found = bench.interrupted(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     assert [(c.rule, c.level) for c in found.left] == [("bench.left", "fail")] * 2
     assert "nvidia-smi does not answer" in found.left[0].message
     listed = set(pids.read_text().split())
