@@ -11,8 +11,8 @@ PYTHON ?= $(shell $(SYSTEM_PYTHON) -c 'import ensurepip, sys; sys.exit(sys.versi
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# three workers for each core: most tests wait for the simulated farm more than half of the time
-JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+# four workers for each core: most tests wait for the simulated farm most of the time
+JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # each worker begins with a part of the tests, and takes over from others when it is done: modules stay together
 SHARED = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
@@ -85,7 +85,7 @@ test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 test-fast: $(VENV)/.installed-test  ## the tests that start no lab and no server, in a minute
 	@$(TESTED_IN) $(BIN)/python -m pytest $(SHARED) --fast $(PYTEST_ARGS)
 
-RELIABILITY_TESTS := tests/reliability \
+RELIABILITY_TESTS := tests/reliability tests/tools/test_bench.py \
 	tests/e2e/test_resume.py::test_a_killed_run_is_resumed \
 	tests/e2e/test_faults.py::test_a_lost_answer_or_session_changes_nothing_for_the_operator \
 	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \

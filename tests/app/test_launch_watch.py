@@ -256,7 +256,7 @@ def test_the_nodes_of_an_elastic_run_are_those_that_it_was_started_on(three):
     assert (newest.run, [node.vm for node in newest.nodes]) == (job.run, ["trn-02", "trn-03"])
     assert [node.vm for node in run_status(RunRequest(job.path, old, job.estate)).nodes] == list(three.servers)
     three.cut("trn-01")
-    assert (job.status().exit_code, job.status().lost) == (0, {})
+    until(lambda: (job.status().exit_code, job.status().lost) == (0, {}))  # a slow machine may be quiet for a while
     assert list(run_logs(job.request).logs) == ["trn-02", "trn-03"]
     assert stop_run(job.request).head.outcome == "stopped"
     assert gone(job.run)

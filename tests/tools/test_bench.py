@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.programs import needs_program
+from support.seeds import FULL
 
 from tools.docgen import measured
 
@@ -32,6 +33,8 @@ SUBJECTS = {
     "fleet": {"the tasks alone, of one vCenter", "one after another", "with Dask, a worker for each"},
 }
 """Who is measured on every machine."""
+OF_EVERY_KIND = ("startup", "commands", "growth", "ipam", "ssh")
+"""One that starts processes, one with a lab, one that plans, one that computes, one over SSH; all take minutes."""
 
 
 def bench(into, *arguments, **environment):
@@ -50,7 +53,11 @@ def test_every_subject_is_tried_here():
 
 
 @pytest.mark.parametrize(
-    "subject", [pytest.param(s, marks=needs_program("sshd", "ssh-keygen")) if s == "ssh" else s for s in SUBJECTS]
+    "subject",
+    [
+        pytest.param(subject, marks=needs_program("sshd", "ssh-keygen")) if subject == "ssh" else subject
+        for subject in (SUBJECTS if FULL else OF_EVERY_KIND)
+    ],
 )
 def test_a_subject_is_measured(subject, tmp_path):
     done = bench(tmp_path, "--only", subject)
