@@ -35,8 +35,13 @@ vms:
 
 
 @pytest.fixture
-def soap(make_lab, new_client):
-    return new_client(make_lab(FARM))
+def lab(make_lab):
+    return make_lab(FARM)
+
+
+@pytest.fixture
+def soap(lab, new_client):
+    return new_client(lab)
 
 
 def names(faults):
@@ -159,3 +164,24 @@ def test_a_cluster_without_drs_is_not_asked(soap):
     cluster = soap.find(vim.ClusterComputeResource, "plain")
     with pytest.raises(vim.fault.InvalidState):
         cluster.ClusterEnterMaintenanceMode([soap.host("off1")])
+
+
+def test_a_fault_of_the_lab_answers_the_check_of_one_vm(lab, soap):
+    lab.set_faults([{"on": "CheckPowerOn_Task", "target": "many", "do": {"check-finds": "DrsDisabledOnVm"}}])
+    assert checked(soap, "many", "esx2") == ["DrsDisabledOnVm"]
+    assert checked(soap, "huge", "esx2") == ["NotEnoughLogicalCpus", "InsufficientHostMemoryCapacityFault"]
+    lab.set_faults([{"on": "any", "do": "check-passes"}])
+    assert checked(soap, "huge", "esx2") == []
+    assert names(soap.wait(soap.content.vmProvisioningChecker.CheckMigrate_Task(soap.vm("bound"), soap.host("esx1")))
+                 [0].error) == []  # fmt: skip
+    with pytest.raises(vim.fault.VimFault):
+        power_on(soap, "huge")
+
+
+def test_a_fault_of_the_lab_answers_the_dry_run_of_an_evacuation(lab, soap):
+    lab.set_faults([{"on": "ClusterEnterMaintenanceMode", "do": {"check-finds": "DrsDisabledOnVm"}}])
+    emptied, _, stuck = dry_run(soap, "esx1")
+    assert (emptied, stuck) == ([], {"big": ["DrsDisabledOnVm"], "ruled": ["DrsDisabledOnVm"]})
+    lab.set_faults([{"on": "ClusterEnterMaintenanceMode", "do": "check-passes"}])
+    assert dry_run(soap, "esx3") == (["esx3"], {}, {}), "a VM with an affinity to processors is there"
+    assert soap.calls() == []

@@ -91,6 +91,7 @@ def test_values_and_defaults():
         ("- {on: any, do: {gpu-missing: 3b}}", [("f.yml:1:31", "'3b' is not a PCI address")]),
         ("- {on: 'ssh: x', do: 503}", [("f.yml:1:22", "'503' cannot happen on 'ssh: x'")]),
         ("- {on: StartService, do: {task-stuck: 5}}", [("f.yml:1:8", "StartService starts no task")]),
+        ("- {on: CloneVM_Task, do: check-passes}", [("f.yml:1:8", "CloneVM_Task checks nothing")]),
         ("- {on: connect, when: after, do: drop}", [("f.yml:1:23", "on 'connect' there is only 'before'")]),
         ("- {on: any, when: after, do: lost-reply}", [("f.yml:1:19", "'lost-reply' cannot be 'after'")]),
         ("- {on: any, probability: 2, do: drop}", [("f.yml:1:26", "probability must be from 0 to 1, not '2'")]),

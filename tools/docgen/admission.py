@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from textwrap import fill
 
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import EVERY, Requirement
+from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES, Difference, Oracle
 from vsphere_ai.app.explanations.admission import occasions_of
 
 HEAD = """\
@@ -28,13 +30,28 @@ if there are places for all VMs of a window together.
 
 What is marked *unverified* has no public source and was never tried on a real vCenter.
 
+vCenter is [asked too](#vcenters-own-checks), where it answers without effect.
+
 This page is generated from the requirements: `python -m tools.docgen.admission > docs/admission.md`.
+"""
+
+
+CHECKS = """\
+## vCenter's own checks
+
+`plan` and `apply` ask vCenter about what the plan does, where it answers without effect. vCenter judges by the state of
+now, so it is asked only about what the plan does not change first; for the rest the requirements decide alone, and the
+plan shows what was not asked. Each question is asked once, at most 64 of them, several at a time. The checks appear in
+the list of tasks of vCenter.
+
+How vCenter answers on a real system was never recorded: unverified. Known gaps of the checks are in the last column.
 """
 
 
 def page() -> str:
     """Return the page in Markdown."""
-    parts = [HEAD, *_index(), ""]
+    parts = [HEAD, *_index(), "", CHECKS, *_checks(), ""]
+    parts += [_difference(each) for each in DIFFERENCES]
     parts += ["\n".join(_section(each)) for each in every_requirement()]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -43,6 +60,25 @@ def _index() -> Iterator[str]:
     yield "| requirement | about |\n|---|---|"
     for each in every_requirement():
         yield f"| [`{each.id}`](#{each.id.replace('.', '')}) | {each.title} |"
+
+
+def _checks() -> Iterator[str]:
+    """Yield the table of checks, and that of rules about their answers."""
+    yield "| check | asked about | does not look at |\n|---|---|---|"
+    for oracle in ORACLES:
+        yield f"| `{oracle.name}` | {oracle.asked} | {_missed(oracle)} |"
+    yield "\n| rule | about |\n|---|---|"
+    for each in DIFFERENCES:
+        yield f"| [`{each.id}`](#{each.id.replace('.', '')}) | {each.title} |"
+
+
+def _missed(oracle: Oracle) -> str:
+    return ", ".join(f"`{rule}`" for rule in oracle.misses)
+
+
+def _difference(each: Difference) -> str:
+    text = fill(f"{each.title}. {each.doc}", 120)
+    return f"## {each.id}\n\n{text}\n\n- Verdict: {each.verdict}\n- Remedy: {each.help}\n"
 
 
 def _section(each: Requirement) -> Iterator[str]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from vsphere_ai.connect.plain import privilege_of
+from vsphere_ai.planning.check_privileges import DUTIES as ASKING
 from vsphere_ai.planning.privileges import ROLE, PrivilegeOf, privileges
 from vsphere_ai.planning.record_privileges import DUTIES
 
@@ -16,7 +17,7 @@ BEGIN, END = "<!-- role: written by `make docs` -->", "<!-- end of role -->"
 def role_table(privilege_of: PrivilegeOf) -> str:
     """Return the role as a Markdown table."""
     lines = ["| for | on | privileges | because of |", "|---|---|---|---|"]
-    for duty in (*ROLE, *DUTIES):
+    for duty in (*ROLE, *ASKING, *DUTIES):
         behind = [f"`{m}`" for m in duty.methods] + [f"`{f}`" for f in duty.fields]
         behind += [f"device {o}" for o in duty.operations] + ["`extraConfig`"] * duty.extra_config
         behind += ["a device's port group"] * duty.network

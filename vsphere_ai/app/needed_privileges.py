@@ -14,6 +14,7 @@ from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.vcenter_lock import place
 from vsphere_ai.model.finding import Check
+from vsphere_ai.planning.check_privileges import for_checks
 from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned
 
 
@@ -48,6 +49,7 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         needs = (
             *needed(plan, estate, privilege_of),
             *record_needs(session.vcenter, plan, estate),
+            *for_checks(plan, estate, privilege_of),
             *unplanned(plan, session.desired(playbook, estate), estate, privilege_of),
         )
         if session.settings.lock == "vcenter":

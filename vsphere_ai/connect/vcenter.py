@@ -26,7 +26,7 @@ from vsphere_ai.model.plain import Plain, PlainObject
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
 DEFAULTS = Limits()
-_READS = ("query", "fetch", "retrieve", "find", "has", "check", "current")
+_READS = ("query", "fetch", "retrieve", "find", "has", "check", "current", "clusterentermaintenancemode")
 """How the names of methods begin that change nothing, so that they may be repeated."""
 _MANAGERS = "configManager"
 """Where a host keeps the references of its managers."""

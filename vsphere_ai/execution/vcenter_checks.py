@@ -1,4 +1,4 @@
-"""Asks vCenter's own read-only checkers what they think of the planned changes."""
+"""Asks vCenter's own read-only checkers about what a plan does, and compares that with the requirements."""
 
 from __future__ import annotations
 
@@ -6,133 +6,256 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vsphere_ai.admission.admit import every_requirement
+from vsphere_ai.admission.oracles import CLONE, CONFIG, EVACUATE, MIGRATE, POWER_ON, Oracle
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Clone, Invoke, Lifecycle, Reconfigure
+from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.plain import Plain, PlainObject
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Clone, Invoke, Migrate, MoveAway, PowerOn, Reconfigure
 from vsphere_ai.model.vm_sets import is_new, real_ref, replaced_by
 from vsphere_ai.planning.planner import Answer, Plan
+from vsphere_ai.planning.second_opinion import Evacuation, Reply, VcFault, compared, evacuations
 from vsphere_ai.reading.collector import calls_at_once
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 TIMEOUT = 60
-RULE = "vcenter.check"
-CONFIG, POWER_ON = "CheckVmConfig_Task", "CheckPowerOn_Task"
-CLONE = "CheckClone_Task"
-ASKED = {CONFIG: "to change its configuration", POWER_ON: "to power it on", CLONE: "to clone it"}
 OFF_BY_THEN = "InvalidPowerState"
 """The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
-MOST = 64  # each check is a task; a very large plan asks for its first VMs only, and says so
+ENTERS = "HostMaintenanceV1"
+"""Type of the action of a recommendation that a host enters maintenance mode (ActionType, API reference)."""
+MOST = 64  # nearly every check is a task; a very large plan asks for its first VMs only, and says so
 
 
 @dataclass(frozen=True, eq=False)
 class _Question:
     target: Target
-    method: str
+    oracle: Oracle
     args: Mapping[str, Plain]
+    host: str = ""
     off_by_then: bool = False
-    checker: str = "vmCompatibilityChecker"
-    """The service that is asked."""
+    evacuation: Evacuation | None = None
 
-    def answered(self, *, faults: Sequence[str] = (), warnings: Sequence[str] = (), note: str = "") -> Answer:
-        return Answer(self.target, self.method.removesuffix("_Task"), tuple(faults), tuple(warnings), note)
+    @property
+    def key(self) -> tuple[str, str]:
+        """What is the same for questions that are equal."""
+        return self.oracle.method, repr(self.args)
+
+    def replied(self, *, faults: Sequence[VcFault] = (), warnings: Sequence[str] = (), unanswered: str = "") -> Reply:
+        return Reply(self.target, self.oracle, self.host, tuple(faults), tuple(warnings), unanswered)
+
+
+_Said: TypeAlias = "Plain | VsphereAiError | None"
+"""What a call, or the task of it, ended with; an error; None without an end in time."""
 
 
 def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int = 8) -> Plan:
-    """Return the plan with the answers of CheckVmConfig_Task, CheckPowerOn_Task and CheckClone_Task (API 6.7 on).
+    """Return the plan with the answers of vCenter's checks (`admission.oracles`) to what it does.
 
-    A refusal is a problem of the plan. They judge by the state of now, and are asked only where it is still that when
+    A refusal that the requirements do not foresee is a problem of the plan, other differences are remarks; what they
+    refuse is asked about as well. The checks judge by the state of now, and are asked only where it is still that when
     the plan comes to the VM: not after a hardware upgrade of the same plan or a change of the host's hardware, and
-    power-on only of a VM that is off and stays as it is. `parallel` questions are asked at a time, and all tasks
-    followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
+    power-on only of a VM that is off and stays as it is. Equal questions are asked once, `parallel` at a time, and all
+    tasks followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
     """
     if not plan.steps:
         return plan
-    found = [q for q in _questions(plan, estate) if isinstance(q, Answer) or vcenter.service(q.checker)]
-    asked = [q for q in found if isinstance(q, _Question)]
-    answers = dict(zip(asked[:MOST], _answers(vcenter, asked[:MOST], parallel), strict=True))
-    shown = [
-        answers[q] if isinstance(q, _Question) else q for q in found if not isinstance(q, _Question) or q in answers
-    ]
-    if len(asked) > MOST:
-        shown.append(Answer(asked[MOST - 1].target, "", note=f"only the first {MOST} checks were asked"))
-    return replace(plan, answers=tuple(shown), problems=tuple(sorted({*plan.problems, *_refusals(shown)})))
+    found = [*_evacuations(plan, estate), *_questions(plan, estate)]
+    every = {q.key: q for q in found if isinstance(q, _Question)}
+    asked = dict(islice(every.items(), MOST))
+    said = dict(zip(asked, _answers(vcenter, [*asked.values()], parallel), strict=True))
+    known = (q for q in found if isinstance(q, Reply) or q.key in said)
+    replies = [*dict.fromkeys(r for q in known for r in _replies(q, said, estate))]
+    shown = [r.shown for r in replies]
+    if len(every) > MOST:
+        why = f"only the first {MOST} checks were asked"
+        shown.append(Answer([*asked.values()][-1].target, "", note=why))
+        replies += [q.replied(unanswered=why) for key, q in every.items() if key not in asked]
+    problems, remarks = compared(plan, estate, replies)
+    every_problem = tuple(sorted({*plan.problems, *problems}))
+    return replace(plan, answers=tuple(shown), problems=every_problem, findings=(*plan.findings, *remarks))
 
 
-def _refusals(answers: Sequence[Answer]) -> Iterator[Problem]:
-    for answer in answers:
-        for fault in answer.faults:
-            message = f"vCenter refuses {ASKED[f'{answer.check}_Task']}: {fault}"
-            yield Problem(answer.target, RULE, message, "correct what vCenter names, or leave the VM out of the play")
+# -- what is asked
 
 
-def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
+def _evacuations(plan: Plan, estate: Estate) -> Iterator[_Question]:
+    for each in evacuations(plan, estate):
+        args: dict[str, Plain] = {"host": tuple(h.ref for h in each.hosts)}
+        yield _Question(each.hosts[0], EVACUATE, args, evacuation=each)
+
+
+def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Reply]:
     """Yield what is to be asked, in the order of the steps, and in its place what cannot be."""
-    refused = {p.target for p in plan.problems}
+    refused = _refused(plan)
     own = {p.step.target for p in plan.steps}
-    upgraded = {p.step.target for p in plan.steps if isinstance(p.step, Invoke)}
-    changed = upgraded | {p.step.target for p in plan.steps if isinstance(p.step, Reconfigure)}
+    changed = {p.step.target for p in plan.steps if isinstance(p.step, Invoke | Reconfigure)}
     changed |= {p.step.target for p in plan.steps if p.step.target.kind == "host"}
-    for planned in plan.steps:
-        step, target = planned.step, planned.step.target
-        host = estate.host_of(target.ref) if target.kind == "vm" else None
-        if isinstance(step, Clone) and target not in refused:
-            yield _of_clone(step, own, host, estate)
-        if host is None or target in refused or is_new(estate, target.ref):
+    earlier: set[Target] = set()
+    for step in (p.step for p in plan.steps):
+        target, host = step.target, estate.host_of(step.target.ref) if step.target.kind == "vm" else None
+        if target in refused:
             continue
-        if isinstance(step, Reconfigure):
-            if is_deferred((step.spec, step.device_changes)):
-                yield Answer(target, "CheckVmConfig", note="not asked: it needs what this plan makes first")
-            elif target in upgraded:
-                yield Answer(target, "CheckVmConfig", note="not asked: this plan upgrades the virtual hardware first")
-            elif host in own:
-                yield Answer(target, "CheckVmConfig", note="not asked: this plan changes its host first")
-            elif estate.datacenter_of(target.ref) in own:
-                note = "not asked: this plan changes switches or port groups of its datacenter first"
-                yield Answer(target, "CheckVmConfig", note=note)
-            else:
-                vm = real_ref(estate, target.ref)
-                args: dict[str, Plain] = {"spec": config_spec(step, None), "vm": vm, "host": host.ref}
-                yield _Question(target, CONFIG, args, target in plan.impact.power_cycles)
-        elif isinstance(step, Lifecycle) and step.action == "power-on" and not {target, host} & changed:
-            off = estate[target.ref].get("runtime.powerState") == "poweredOff"
-            if off:
-                yield _Question(target, POWER_ON, {"vm": real_ref(estate, target.ref), "host": host.ref})
+        if isinstance(step, Clone):
+            yield _of_clone(step, own, host, estate)
+        elif host is None or is_new(estate, target.ref):
+            pass
+        elif isinstance(step, Reconfigure):
+            yield from _of_change(step, host, plan, estate)
+        elif isinstance(step, Migrate | MoveAway):
+            yield _of_move(step, host, earlier, estate)
+        elif isinstance(step, PowerOn) and not {target, host} & changed and _is_off(target, estate):
+            args: dict[str, Plain] = {"vm": real_ref(estate, target.ref), "host": host.ref}
+            yield _Question(target, POWER_ON, args, host.ref)
+        earlier.add(target)
 
 
-def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate: Estate) -> _Question | Answer:
+def _is_off(vm: Target, estate: Estate) -> bool:
+    return bool(estate[vm.ref].get("runtime.powerState") == "poweredOff")
+
+
+def _refused(plan: Plan) -> frozenset[Target]:
+    """Return the targets that are refused for anything but a requirement, of which vCenter is asked, too."""
+    required = {r.id for r in every_requirement()}
+    return frozenset(p.target for p in plan.problems if p.rule not in required)
+
+
+def _of_change(step: Reconfigure, host: Target, plan: Plan, estate: Estate) -> Iterator[_Question | Reply]:
+    """Ask whether a VM can be changed, unless this plan changes first what vCenter judges it by, or refuses it."""
+    target, own = step.target, {p.step.target for p in plan.steps}
+    if any(p.target == target for p in plan.problems):
+        return
+    why = ""
+    if is_deferred((step.spec, step.device_changes)):
+        why = "not asked: it needs what this plan makes first"
+    elif any(p.step.target == target for p in plan.steps if isinstance(p.step, Invoke)):
+        why = "not asked: this plan upgrades the virtual hardware first"
+    elif host in own:
+        why = "not asked: this plan changes its host first"
+    elif estate.datacenter_of(target.ref) in own:
+        why = "not asked: this plan changes switches or port groups of its datacenter first"
+    if why:
+        yield Reply(target, CONFIG, host.ref, skipped=why)
+        return
+    args: dict[str, Plain] = {"spec": config_spec(step, None), "vm": real_ref(estate, target.ref), "host": host.ref}
+    yield _Question(target, CONFIG, args, host.ref, target in plan.impact.power_cycles)
+
+
+def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate: Estate) -> _Question | Reply:
     """Ask whether a VM can be cloned, unless this plan changes the host of the clone or of its source first."""
+    to = host.ref if host is not None else ""
     if {host, estate.host_of(step.source)} & {*own}:
-        return Answer(step.target, "CheckClone", note="not asked: this plan changes its host first")
+        return Reply(step.target, CLONE, to, skipped="not asked: this plan changes its host first")
     if is_deferred(step.spec):
-        return Answer(step.target, "CheckClone", note="not asked: it needs what this plan makes first")
+        return Reply(step.target, CLONE, to, skipped="not asked: it needs what this plan makes first")
     # a VM that is destroyed first has the name still, which would be all that vCenter says
     name = f"{step.name}-new" if replaced_by(estate, step.target.ref) else step.name
     args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": name, "spec": step.spec}
-    return _Question(step.target, CLONE, args, checker="vmProvisioningChecker")
+    return _Question(step.target, CLONE, args, to)
 
 
-def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
-    def submit(question: _Question) -> str | VsphereAiError:
+def _of_move(step: Migrate | MoveAway, host: Target, earlier: Collection[Target], estate: Estate) -> _Question | Reply:
+    """Ask whether a running VM can be moved, unless an earlier step is about it or one of the hosts."""
+    if {step.target.ref, host.ref, step.to} & {t.ref for t in earlier}:
+        return Reply(step.target, MIGRATE, step.to, skipped="not asked: this plan changes it or one of the hosts first")
+    args: dict[str, Plain] = {"vm": real_ref(estate, step.target.ref), "host": step.to, "state": "poweredOn"}
+    return _Question(step.target, MIGRATE, args, step.to)
+
+
+# -- what is answered
+
+
+def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) -> Iterator[_Said]:
+    """Yield what each question ended with: the result of its task, or of the call where that makes none."""
+
+    def submit(question: _Question) -> Plain | VsphereAiError:
+        oracle, evacuation = question.oracle, question.evacuation
+        on = evacuation.cluster if evacuation else vcenter.service(oracle.service)
+        if on is None:
+            return VsphereAiError(f"this vCenter has no {oracle.service}", "")
         try:
-            return str(vcenter.call(str(vcenter.service(question.checker)), question.method, question.args))
+            return vcenter.call(on, oracle.method, question.args)
         except VsphereAiError as error:
             return error
 
     with ThreadPoolExecutor(max_workers=calls_at_once(parallel, len(questions))) as pool:
-        tasks = list(pool.map(submit, questions))
-    ended = _ended(vcenter, [t for t in tasks if isinstance(t, str)])
-    for question, task in zip(questions, tasks, strict=True):
-        said = task if isinstance(task, VsphereAiError) else ended.get(task)
-        yield _answer(question, said)
+        begun = list(pool.map(submit, questions))
+    ended = _ended(vcenter, [t for t in begun if isinstance(t, str)])
+    for said in begun:
+        yield _result(ended.get(said)) if isinstance(said, str) else said
+
+
+def _result(task: Facts | VsphereAiError | None) -> _Said:
+    if not isinstance(task, Facts):
+        return task
+    if task.get("info.state") == "error":
+        return VsphereAiError(_fault(task.get("info.error") or "it failed").text, "")
+    return {"results": task.get("info.result") or ()}
+
+
+def _replies(question: _Question | Reply, said: Mapping[tuple[str, str], _Said], estate: Estate) -> Iterator[Reply]:
+    if isinstance(question, Reply):
+        yield question
+        return
+    answer = said[question.key]
+    if answer is None:
+        yield question.replied(unanswered=f"no answer within {TIMEOUT} s")
+    elif isinstance(answer, VsphereAiError):
+        yield question.replied(unanswered=answer.message)
+    elif not isinstance(answer, Mapping):
+        yield question.replied(unanswered="it answered nothing")
+    elif question.evacuation is not None:
+        yield from _of_evacuation(question.evacuation, answer, estate)
+    else:
+        yield _of_results(question, answer["results"])
+
+
+def _of_results(question: _Question, results: Plain) -> Reply:
+    read: Any = results
+    found = (_fault(e) for r in read for e in r.get("error", ()))
+    known = {OFF_BY_THEN} if question.off_by_then else set()
+    warnings = [_fault(w).text for r in read for w in r.get("warning", ())]
+    return question.replied(faults=[f for f in found if f.type not in known], warnings=warnings)
+
+
+def _of_evacuation(asked: Evacuation, said: PlainObject, estate: Estate) -> Iterator[Reply]:
+    """Read a dry run: hosts that a recommendation empties, and the faults of VMs that keep the others.
+
+    Faults that may come of VMs which have gone by then do not decide; nor does a host that is neither emptied nor kept
+    by a VM that is named.
+    """
+    answer: Any = said
+    recommended = (a for r in answer.get("recommendations") or () for a in r.get("action") or ())
+    emptied = {a.get("target") for a in recommended if a.get("type") == ENTERS}
+    faults: dict[str, list[VcFault]] = {}
+    for each in (answer.get("fault") or {}).get("faultsByVm") or ():
+        faults.setdefault(str(each.get("vm") or ""), []).extend(map(_fault, each.get("fault") or ()))
+    for vm in asked.leaving:
+        home = estate.host_of(vm.ref)
+        own = tuple(dict.fromkeys((*faults.pop(real_ref(estate, vm.ref), ()), *faults.get("", ()))))
+        reply = Reply(vm, EVACUATE, home.ref if home else "", is_now=asked.is_next and not asked.before)
+        if home is None or home.ref in emptied:
+            yield reply
+        elif own and asked.before:
+            gone = listed(sorted(t.name for t in asked.before))
+            yield replace(reply, unanswered=f"{own[0]}; it counts {gone} as now, and the plan changes that first")
+        elif own:
+            yield replace(reply, faults=own)
+        elif not answer.get("fault"):
+            yield replace(reply, unanswered="it neither empties the host nor says why not")
+    for host in asked.hosts:
+        for vm in (*estate.vms_on(host.ref), *estate.managed_on(host.ref)):
+            others = faults.get(real_ref(estate, vm.ref))
+            if others and vm not in asked.before:
+                yield Reply(vm, EVACUATE, host.ref, tuple(others))
 
 
 def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereAiError]:
@@ -152,21 +275,10 @@ def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereA
     return ended
 
 
-def _answer(question: _Question, said: Facts | VsphereAiError | None) -> Answer:
-    if said is None:
-        return question.answered(note=f"could not be asked: no answer within {TIMEOUT} s")
-    if isinstance(said, VsphereAiError):
-        return question.answered(note=f"could not be asked: {said.message}")
-    if said.get("info.state") == "error":
-        return question.answered(note=f"could not be asked: {_text(said.get('info.error') or 'it failed')}")
-    results = said.get("info.result") or ()
-    found = (e for r in results for e in r.get("error", ()))
-    known = {OFF_BY_THEN} if question.off_by_then else set()
-    faults = (_text(e) for e in found if not (isinstance(e, dict) and e.get("_typeName") in known))
-    return question.answered(faults=tuple(faults), warnings=[_text(w) for r in results for w in r.get("warning", ())])
-
-
-def _text(fault: object) -> str:
+def _fault(fault: object) -> VcFault:
     if not isinstance(fault, dict):
-        return str(fault)
-    return str(fault.get("msg") or fault.get("localizedMessage") or fault.get("reason") or fault.get("_typeName"))
+        return VcFault("", str(fault))
+    inner = fault.get("fault")  # a LocalizedMethodFault holds the fault itself
+    kind = str((inner if isinstance(inner, dict) else fault).get("_typeName") or "")
+    text = fault.get("msg") or fault.get("localizedMessage") or fault.get("reason") or kind
+    return VcFault(kind, str(text))

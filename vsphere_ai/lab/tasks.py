@@ -35,6 +35,8 @@ class Doom:
     released: threading.Event
     elsewhere: bool = False
     most: int = 0
+    finds: tuple[Exception, ...] | None = None
+    """What a check finds, whatever there is; None: what the lab's requirements find."""
 
 
 class Task:

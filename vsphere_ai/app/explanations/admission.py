@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import Occasion, Requirement
+from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES
 from vsphere_ai.model.explained import Explained, Part
 
 OCCASIONS: Mapping[Occasion, str] = {
@@ -26,7 +27,7 @@ def occasions_of(each: Requirement) -> str:
 
 
 def explained() -> Iterator[Explained]:
-    """Yield every requirement."""
+    """Yield every requirement, and the rules about vCenter's own answers beside them."""
     for each in every_requirement():
         reads = tuple((managed, ", ".join(paths)) for managed, paths in each.reads.items())
         about = (("asked", occasions_of(each)), ("faults of vCenter", ", ".join(each.faults)))
@@ -34,3 +35,8 @@ def explained() -> Iterator[Explained]:
         text = (" ".join(each.doc.split()),)
         shown = tuple(p for p in parts if p.pairs)
         yield Explained(each.id, "rule", each.title, text, shown, each.source, "docs/admission.md")
+    asked = tuple((oracle.name, oracle.asked) for oracle in ORACLES)
+    for rule in DIFFERENCES:
+        shown = Part("", (("verdict", rule.verdict), ("what to do", rule.help))), Part("Checks", asked)
+        source = "; ".join(dict.fromkeys(oracle.source for oracle in ORACLES))
+        yield Explained(rule.id, "rule", rule.title, (rule.doc,), shown, source, "docs/admission.md")

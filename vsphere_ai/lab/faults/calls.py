@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.faults.echo import echo
 from vsphere_ai.lab.faults.engine import Fired
-from vsphere_ai.lab.faults.rules import ON_TASKS, Action, Event
+from vsphere_ai.lab.faults.rules import CHECKS, ON_CHECKS, ON_TASKS, Action, Event
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Doom
 
@@ -36,6 +36,8 @@ def event_of(farm: Farm, request: Request) -> Event:
     """Return what rules are compared with: the method, and the names of the objects and hosts it is about."""
     with farm.store.lock:
         refs = [request.this, *(request.args.get("vm") or ())] if request.name == "PowerOnMultiVM_Task" else []
+        if CHECKS.fullmatch(request.name) and request.args.get("vm") is not None:
+            refs = [request.args["vm"]]  # the checkers are services: a check is about its VM
         found = [farm.store.objects.get(ref._moId) for ref in refs or [request.this]]
         pairs = [_about(farm, mo) for mo in found if mo is not None]
     names = tuple(name for name, _ in pairs if name)
@@ -63,8 +65,11 @@ def error_of(action: Action, sent: bytes = b"") -> Exception:
 
 
 def doom_of(fired: Fired, sent: bytes = b"") -> Doom | None:
-    """Return what the fault makes of the task or the shutdown that the call starts; None when it leaves tasks alone."""
+    """Return what the fault makes of the task or the shutdown that the call starts, or of a check; None for others."""
     action = fired.rule.do
+    if action.word in ON_CHECKS:
+        finds = (error_of(action),) if action.word == "check-finds" else ()
+        return Doom(None, None, False, fired.released, finds=finds)
     if action.word not in (*ON_TASKS, "guest-stuck"):
         return None
     error: Any = error_of(action, sent) if action.word in ("task-fails", "task-echoes") else None

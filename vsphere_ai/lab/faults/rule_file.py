@@ -13,7 +13,9 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vmodl
 
 from vsphere_ai.lab.faults.rules import (
+    CHECKS,
     NOT_METHODS,
+    ON_CHECKS,
     ON_CLONES,
     ON_GUESTS,
     ON_TASKS,
@@ -113,6 +115,8 @@ class _Reader:
             self.say(nodes["on"], f"{rule.on} starts no task", f"'{word}' needs a method that ends in _Task")
         elif word in ON_CLONES and rule.on not in (*NOT_METHODS, *ON_CLONES[word]):
             self.say(nodes["on"], f"{rule.on} clones nothing", f"'{word}' needs {' or '.join(ON_CLONES[word])}")
+        elif word in ON_CHECKS and rule.on not in NOT_METHODS and not CHECKS.fullmatch(rule.on):
+            self.say(nodes["on"], f"{rule.on} checks nothing", f"'{word}' needs one of vCenter's checks")
         elif word in ON_GUESTS and rule.on not in (*NOT_METHODS, *ON_GUESTS[word]):
             what = "shuts down" if word == "guest-stuck" else "starts"
             self.say(nodes["on"], f"{rule.on} {what} no guest", f"'{word}' needs {' or '.join(ON_GUESTS[word])}")

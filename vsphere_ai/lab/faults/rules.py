@@ -26,6 +26,8 @@ _READ = re.compile(
     r"|(Create|Destroy|Modify|Reset)(\w*View|\w*Filter|PropertyCollector|Collector|CollectorFor\w+)$"
     r"|ClusterEnterMaintenanceMode|PlaceVm$|LookupVm|HostImageConfigGet|Read(Next|Previous)|Rewind|Rescan|SetCollectorPageSize|Does|DVSManagerLookup"
 )
+CHECKS = re.compile(r"Check(PowerOn|VmConfig|Compatibility|Migrate|Relocate|Clone)_Task|ClusterEnterMaintenanceMode")
+"""Methods whose answer `ON_CHECKS` changes."""
 _MUTATING_COMMAND = re.compile(
     r"nvidia-smi\b.*\s(-mig|--multi-instance-gpu|-[cd][gc]i|--(create|destroy)-\S+)(\s|=|$)"
     r"|esxcli\b.*\s(set|reboot|poweroff)(\s|$)|\breboot\b|vim-cmd\s+hostsvc/maintenance_mode|nv-hostengine\s+-d"
@@ -61,6 +63,8 @@ WORDS: Mapping[str, Word] = {
     "task-gone": Word(("soap",)),
     "most-tasks": Word(("soap",), (), "count"),
     "clone-elsewhere": Word(("soap",)),
+    "check-finds": Word(("soap",), (), "fault"),
+    "check-passes": Word(("soap",)),
     "guest-stuck": Word(("soap",)),
     "guest-never-ready": Word(("soap",)),
     "guest-address": Word(("soap",), (), "address"),
@@ -93,6 +97,8 @@ ON_GUESTS: Mapping[str, tuple[str, ...]] = {
 """Faults of guests, and the methods at which each can be."""
 ON_CLONES: Mapping[str, tuple[str, ...]] = {"clone-elsewhere": ("CloneVM_Task",)}
 """Faults of clones, and the methods at which each can be."""
+ON_CHECKS = ("check-finds", "check-passes")
+"""Faults of vCenter's checks that change nothing: their answer is another one than the lab's own requirements give."""
 LATE = ("delay", "hold")
 """Faults after which everything goes on as it would have without them."""
 
@@ -154,6 +160,8 @@ class Rule:
         if self.target and not any(fnmatchcase(name, self.target) for name in event.objects):
             return False
         if self.do.word in ON_TASKS and not event.name.endswith("_Task"):
+            return False
+        if self.do.word in ON_CHECKS and not CHECKS.fullmatch(event.name):
             return False
         if event.name not in {**ON_GUESTS, **ON_CLONES}.get(self.do.word, (event.name,)):
             return False

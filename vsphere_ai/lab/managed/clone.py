@@ -152,9 +152,14 @@ def _cloned(farm: Farm, request: Request) -> Any:
 def check_clone(call: Call, vm: Any, folder: Any, name: str, spec: Any, **_tests: Any) -> Any:
     """Report what a clone would be refused for; it takes no privilege of the clone, and reports none missing."""
     farm, source = call.farm, call.farm.store.get(vm)
+    doom = farm.tasks.doom
+    finds = doom.finds if doom is not None else None
 
     def work(_task: Task) -> Any:
         result = vim.vm.check.Result(vm=source.ref)
+        if finds is not None:
+            result.error = list(finds)
+            return Vmomi.GetVmodlType("vim.vm.check.Result[]")([result])
         try:
             result.host = _made(farm, _read(farm, source, folder, name, spec))["runtime"].host
         except vmodl.MethodFault as error:

@@ -99,13 +99,15 @@ def _targets(farm: Farm, mo: ManagedObject, host: Any, pool: ManagedObject | Non
 
 def start(call: Call, mo: ManagedObject, targets: list[ManagedObject], test: Test) -> Any:
     """Start the task that tests a VM on hosts and returns a result, with every error, for each of them."""
+    doom = call.farm.tasks.doom
+    finds = doom.finds if doom is not None else None
 
     def work(_task: Task) -> Any:
         results = Vmomi.GetVmodlType("vim.vm.check.Result[]")()
         for target in targets:
             result = vim.vm.check.Result(vm=mo.ref, host=target.ref)
             try:
-                result.error = list(test(target))
+                result.error = list(test(target) if finds is None else finds)
             except vmodl.MethodFault as error:
                 result.error = [error]
             results.append(result)

@@ -176,6 +176,8 @@ def enter_maintenance(call: Call, host: Any, option: Any = None, info: Any = Non
         if each["parent"] != cluster.ref:
             raise invalid_argument("host", f"{each['name']} is of another cluster")
         demand(call, "Host.Config.Maintenance", each)
+    if farm.tasks.doom is not None and farm.tasks.doom.finds is not None:
+        return _as_demanded(farm, hosts, farm.tasks.doom.finds)
     emptied: list[ManagedObject] = []
     stuck, last = Outcome(), Outcome()
     for each in hosts:
@@ -188,6 +190,20 @@ def enter_maintenance(call: Call, host: Any, option: Any = None, info: Any = Non
     return fill(
         vim.cluster.EnterMaintenanceResult(
             recommendations=recommendations, fault=drs_faults(stuck) if stuck.stuck else None
+        )
+    )
+
+
+def _as_demanded(farm: Farm, hosts: list[ManagedObject], finds: tuple[Exception, ...]) -> object:
+    """Answer as a fault of the lab demands: each VM is kept by the same, or every host is emptied."""
+    found = Outcome()
+    for vm in (vm for host in hosts for vm in powered_on(farm, host) if finds and not is_kept_by_vcenter(vm)):
+        found.stuck[vm.moid] = vm, list(finds)
+    emptied = [] if found.stuck else hosts
+    return fill(
+        vim.cluster.EnterMaintenanceResult(
+            recommendations=[_recommendation(farm, host, found) for host in emptied],
+            fault=drs_faults(found) if found.stuck else None,
         )
     )
 

@@ -1,0 +1,87 @@
+"""vCenter knows more, or less, than it shows: its answers beside those of the requirements, in both directions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from e2e.test_admission import DEVICE, TEMPLATE, changed, farm, made, rule, running, vm
+from support.vm_sets import INVENTORY
+
+pytestmark = pytest.mark.lab
+DRY_RUN = "ClusterEnterMaintenanceMode"
+MOVING = farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3")
+STUCK = farm(vm("lic-01"), version="8.0.3", rules=rule("host-affinity", "lic-01", hosts="[esx01.lab.local]"))
+
+
+@pytest.fixture
+def on(cli, make_lab, monkeypatch):
+    """Start a farm whose vCenter answers its checks with a fault of the lab; return what plans there."""
+
+    def start(scenario, playbook, *rules):
+        lab = make_lab(scenario)
+        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+        if rules:
+            lab.set_faults(list(rules))
+        own = "-i", cli.file(INVENTORY, "inventory.yml"), cli.file(playbook)
+        code = cli("plan", *own, "--format", "json")
+        return lab, own, code, json.loads(cli.out)
+
+    return start
+
+
+def remarks(plan):
+    return {f["rule"] for f in plan["findings"] if f["rule"] in ("vcenter.admits", "vcenter.unanswered")}
+
+
+def refusals(plan):
+    return {(p["target"]["name"], p["rule"]) for p in plan["problems"]}
+
+
+def test_an_evacuation_that_only_vcenter_refuses_is_refused_with_its_fault(on, cli):
+    lab, own, code, plan = on(MOVING, DEVICE, {"on": DRY_RUN, "do": {"check-finds": "DrsDisabledOnVm"}})
+    assert (code, refusals(plan), remarks(plan)) == (1, {("t-01", "vcenter.check")}, set())
+    (problem,) = plan["problems"]
+    assert "(DrsDisabledOnVm); what was read does not show why" in problem["message"]
+    before = running(lab)
+    assert cli("apply", *own, "--yes") == 1
+    assert (changed(lab), running(lab)) == ([], before)
+
+
+def test_an_evacuation_that_vcenter_admits_as_well_is_carried_out(on, cli):
+    lab, own, code, plan = on(MOVING, DEVICE)
+    assert (code, refusals(plan), remarks(plan)) == (0, set(), set())
+    assert [(a["target"]["name"], a["check"], a["faults"]) for a in plan["answers"]] == [("t-01", DRY_RUN, [])]
+    assert lab.get("/lab/traffic")["calls"][DRY_RUN] == 1
+    assert cli("apply", *own, "--yes") == 0, cli.out + cli.err
+    assert running(lab) == {"t-01", "t-02"}
+
+
+def test_what_both_refuse_is_no_difference(on):
+    _, _, code, plan = on(STUCK, DEVICE)
+    assert (code, refusals(plan), remarks(plan)) == (1, {("lic-01", "rolling.nowhere")}, set())
+    assert [a["faults"] != [] for a in plan["answers"] if a["check"] == DRY_RUN] == [True], "vCenter was asked"
+
+
+def test_what_vcenter_admits_and_the_plan_does_not_stays_refused(on):
+    _, _, code, plan = on(STUCK, DEVICE, {"on": DRY_RUN, "do": "check-passes"})
+    assert (code, refusals(plan), remarks(plan)) == (1, {("lic-01", "rolling.nowhere")}, {"vcenter.admits"})
+
+
+@pytest.mark.parametrize("fault", ["NoPermission", "NotSupported", "InvalidState"])
+def test_a_vcenter_that_gives_no_answer_is_said_once_and_never_a_yes(on, cli, fault):
+    _, own, code, plan = on(MOVING, DEVICE, {"on": DRY_RUN, "do": {"fault": fault}})
+    assert (code, refusals(plan), remarks(plan)) == (0, set(), {"vcenter.unanswered"})
+    assert cli("apply", *own, "--yes") == 0, cli.out + cli.err
+    _, _, code, plan = on(STUCK, DEVICE, {"on": DRY_RUN, "do": {"fault": fault}})
+    assert (code, refusals(plan), remarks(plan)) == (1, {("lic-01", "rolling.nowhere")}, {"vcenter.unanswered"})
+
+
+def test_a_clone_that_only_vcenter_refuses_is_refused_with_its_fault(on):
+    scenario, play = farm(TEMPLATE % "efi"), made(8)
+    _, _, code, plan = on(scenario, play)
+    assert (code, refusals(plan)) == (0, set())
+    _, _, code, plan = on(scenario, play, {"on": "CheckClone_Task", "do": {"check-finds": "CannotUseNetwork"}})
+    assert code == 1
+    assert refusals(plan) == {("n-01", "vcenter.check"), ("n-02", "vcenter.check")}
+    assert all("(CannotUseNetwork)" in p["message"] for p in plan["problems"])
