@@ -23,7 +23,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs site man wheel lock sbom clean
+.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture measures coverage record bench lab docs site man wheel lock sbom clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -89,7 +89,8 @@ RELIABILITY_TESTS := tests/reliability tests/tools/test_bench.py \
 	tests/e2e/test_resume.py::test_a_killed_run_is_resumed \
 	tests/e2e/test_faults.py::test_a_lost_answer_or_session_changes_nothing_for_the_operator \
 	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
-	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py
+	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
+	tests/tools/test_new_scaffolds.py
 
 test-reliability: LEVEL := full
 test-reliability:  ## kill it, cut it off, fill its disk, a thousand times
@@ -138,8 +139,13 @@ lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 types: $(VENV)/.installed-dev  ## mypy --strict
 	@$(BIN)/mypy -p vsphere_ai -p tools
 
-architecture: $(VENV)/.installed-dev  ## who may import whom, sizes, a test and a page for every kind, a new kind's template
-	@$(BIN)/python -m pytest tests/test_architecture.py tests/tools/test_new_kind.py $(PYTEST_ARGS)
+architecture: $(VENV)/.installed-dev  ## who may import whom, sizes, a test and a page for every kind, what the scaffolds write
+	@$(BIN)/python -m pytest tests/test_architecture.py tests/tools/test_new_scaffolds.py $(PYTEST_ARGS)
+
+SINCE ?=
+
+measures: $(VENV)/.installed  ## lines, modules and functions of each door, and their growth: SINCE=REVISION, the last tag without it
+	@$(BIN)/python -m tools.measures $(SINCE)
 
 # the rooms without input and output are covered to 90 % of their branches; what talks to servers is tested against the lab
 coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure rooms

@@ -1,24 +1,13 @@
-"""Template of a new kind: ``python -m tools.new_kind NAME`` writes its files, which work and pass the tests at once.
+"""A new kind: ``python -m tools.new_kind NAME`` writes its files, which work and pass the tests at once.
 
 The kind they make sets one advanced option of hosts. What it is to set instead replaces that, file by file.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from string import Template
 
-ROOT = Path(__file__).parents[1]
-NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-GENERATED = (
-    ("tools.docgen.kinds", "docs/kinds", "docs/index.md"),
-    ("tools.docgen.role", "docs/security.md"),
-)
-"""Programs that bring the new kind into pages, with their arguments."""
+from tools.scaffolding import Generator, Scaffold, run
 
 KIND = '''"""$Words of a host: one advanced option."""
 
@@ -35,7 +24,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import Resource, Traits
 
-OPTION = "UserVars.$Class"
+OPTION = "UserVars.$Class"  <<< what it sets
 WORDS = {True: "on", False: "off"}
 
 
@@ -45,20 +34,20 @@ class $Class(Resource):
     kind = "$name"
     target = "host"
     traits = Traits(
-        properties={"HostSystem": (f"option:{OPTION}",)},
-        duties=(Duty("`$name`", "hosts", ("UpdateOptions",)),),
+        properties={"HostSystem": (f"option:{OPTION}",)},  <<< what has to be read
+        duties=(Duty("`$name`", "hosts", ("UpdateOptions",)),),  <<< the methods that its steps call
     )
 
-    enabled: bool | None = setting(f"$Words, advanced option `{OPTION}`.")
+    enabled: bool | None = setting(f"$Words, advanced option `{OPTION}`.")  <<< its fields, the keys of the playbook
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
-        """Read the option; None where the host does not show it."""
+        """Read the option; None where the host does not show it."""  <<< the present state out of the facts
         value = facts.get(f"option:{OPTION}")
         return None if value is None else cls.model_construct(enabled=value == WORDS[True])
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """The host does not have the option."""
+        """The host does not have the option."""  <<< every reason why the wanted state cannot be reached
         facts = view.facts(target.ref)
         if facts.get(f"option:{OPTION}") is None:
             why = facts.unreadable.get(f"option:{OPTION}", "the host does not know it")
@@ -66,7 +55,7 @@ class $Class(Resource):
             yield self.problem(target, "unknown", message, "check the ESXi release of the host")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
-        """Set the option."""
+        """Set the option."""  <<< the steps that lead there, with what they disrupt
         option = {"_typeName": "OptionValue", "key": OPTION, "value": WORDS[bool(self.enabled)]}
         summary = f"switch $words {WORDS[bool(self.enabled)]}"
         yield invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
@@ -86,7 +75,7 @@ from vsphere_ai.lab.managed.host_managers import prepares
 
 @prepares
 def prepare(_farm: Farm, host: Host) -> None:
-    """Give a host the option, off."""
+    """Give a host the option, off."""  <<< what hosts of the lab have of it
     host.advanced_options["UserVars.$Class"] = "off"
 '''
 
@@ -100,15 +89,15 @@ from support.judging import judge
 
 from vsphere_ai.resources.$name import OPTION, WORDS, $Class
 
-ALONE = "- hosts: esx01.lab.local\\n  $name: {enabled: true}\\n"
-APART = "it shares nothing with other kinds"
+ALONE = "- hosts: esx01.lab.local\\n  $name: {enabled: true}\\n"  <<< a playbook that changes something with it
+APART = "it shares nothing with other kinds"  <<< remove it with BESIDE, a play beside other kinds
 
 
 def asked(wanted: bool, value: str | None):
     return judge($Class(enabled=wanted), ESX1, estate(host(ESX1, **{f"option:{OPTION}": value})))
 
 
-@pytest.mark.parametrize(("wanted", "value"), [(True, "on"), (False, "off")])
+@pytest.mark.parametrize(("wanted", "value"), [(True, "on"), (False, "off")])  <<< tables of facts -> fields, steps
 def test_as_wanted(wanted, value):
     judged = asked(wanted, value)
     assert (judged.fields, judged.steps, judged.problems) == ({}, (), {})
@@ -132,66 +121,42 @@ PAGE = """# $name: $words of a host
   $name: {enabled: true}
 ```
 
-Switches $words of a host on or off.
+Switches $words of a host on or off.  <<< what it sets, for an operator
 
 <!-- fields: written by `make docs` -->
 <!-- end of fields -->
 
 ## What it disrupts
 
-Nothing: it needs neither maintenance mode nor a restart.
+Nothing: it needs neither maintenance mode nor a restart.  <<< what it disrupts
 
 ## When it refuses
 
 | rule | cause | what to do |
 |---|---|---|
-| `$name.unknown` | the host does not have the advanced option | check the ESXi release of the host |
+| `$name.unknown` | the host does not have the advanced option | check the ESXi release of the host |  <<< every rule
 """
 
-FILES = {
-    "vsphere_ai/resources/$name.py": KIND,
-    "vsphere_ai/lab/managed/${name}_of_host.py": LAB,
-    "tests/resources/test_$name.py": TEST,
-    "docs/kinds/$name.md": PAGE,
-}
-
-
-def files(name: str) -> dict[str, str]:
-    """Return the files of a new kind: path below the repository -> text. ValueError for a name that is not one."""
-    if not NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a kind: lower-case words joined by _, such as power_policy")
-    words = name.replace("_", " ")
-    parts = {
-        "name": name,
-        "Class": "".join(word.capitalize() for word in name.split("_")),
-        "words": words,
-        "Words": words.capitalize(),
-    }
-    return {Template(path).substitute(parts): Template(text).substitute(parts) for path, text in FILES.items()}
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the files of a new kind and bring it into the generated pages; return the exit code."""
-    if len(arguments) != 1:
-        print("usage: python -m tools.new_kind NAME", file=sys.stderr)
-        return 64
-    try:
-        made = files(arguments[0])
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 64
-    there = [path for path in made if (ROOT / path).exists()]
-    if there:
-        print(f"{', '.join(there)}: there already, nothing was written", file=sys.stderr)
-        return 64
-    for path, text in made.items():
-        (ROOT / path).write_text(text, encoding="utf-8")
-        print(path)
-    for module, *pages in GENERATED:
-        subprocess.run([sys.executable, "-m", module, *pages], cwd=ROOT, check=True)  # noqa: S603 - our own programs
-    print("Next: tests/recorded/record.py, because a new property is read; then replace the option by what is meant.")
-    return 0
-
+SCAFFOLD = Scaffold(
+    program="new_kind",
+    what="a kind",
+    example="power_policy",
+    files={
+        "vsphere_ai/resources/$name.py": KIND,
+        "vsphere_ai/lab/managed/${name}_of_host.py": LAB,
+        "tests/resources/test_$name.py": TEST,
+        "docs/kinds/$name.md": PAGE,
+    },
+    generators=(
+        Generator("tools.docgen.kinds", ("docs/kinds", "docs/index.md")),
+        Generator("tools.docgen.role", ("docs/security.md",)),
+    ),
+    then=(
+        "fill in; docs/writing-a-kind.md has the contract",
+        "tests/honesty/faults_$name.py: what can make its steps fail, and the privileges that they take",
+        "make docs record: its fields, and the recorded sessions, because a new property is read",
+    ),
+)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(SCAFFOLD, sys.argv[1:]))

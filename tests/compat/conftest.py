@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.declared import of_rules
 
 from vsphere_ai.model.facts import About, Estate, Facts, Output
 from vsphere_ai.model.state import Target
@@ -113,6 +114,10 @@ OBJECTS = {
     "ClusterComputeResource:domain-c1": {"name": "gpu-a"},
     "ClusterComputeResource:domain-c9": {"name": "gpu-z", "configManagerEnabled": True, "lifecycleManaged": True},
 }
+
+for _healthy in of_rules("HEALTHY"):
+    HOST.update(_healthy.get("host", {}))
+    VM.update(_healthy.get("vm", {}))
 
 
 def _state(kind, runs_on=lambda host, view: True, **fields):

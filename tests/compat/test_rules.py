@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import state_rules
+from support.declared import of_rules
 
 from vsphere_ai.compat import gate
 from vsphere_ai.model.deferred import Deferred
@@ -312,6 +313,7 @@ TABLE = [
     ("vgpu.guest-driver", {"name": "odd"}, {}, "unknown", "driver 515.48.07 is of no known vGPU release"),
     ("vgpu.guest-driver", {"name": "bare"}, {}, "unknown", "no NVIDIA driver is loaded"),
     *state_rules.VERDICTS,
+    *(row for table in of_rules("VERDICTS") for row in table),
 ]  # fmt: skip
 
 RULES = {r.id: r for r in gate.rules()}
@@ -328,6 +330,7 @@ OPTIONAL = {
     "host.rdma-uplinks": {"config.network.proxySwitch"},
     "host.roce-dcb": {"query:nmlx5_core"},
     **state_rules.OPTIONAL,
+    **{rule: paths for optional in of_rules("OPTIONAL") for rule, paths in optional.items()},
 }
 NEEDED = [
     (r.id, (path,))
@@ -367,6 +370,7 @@ def test_the_table_shows_every_documented_verdict():
     shown = {(rule, verdict) for rule, _, _, verdict, _ in TABLE}
     # depend on the switch, and on what others want: see test_estate_rules.py
     elsewhere = {("dvs.version", "fail"), ("gpu.passthrough", "fail"), *state_rules.ELSEWHERE}
+    elsewhere |= {pair for pairs in of_rules("ELSEWHERE") for pair in pairs}
     documented = {(r.id, v) for r in gate.rules() for v in r.verdicts}
     assert documented - shown <= elsewhere
     assert shown <= documented

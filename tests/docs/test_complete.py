@@ -13,8 +13,9 @@ import click
 import pytest
 
 from vsphere_ai import errors
+from vsphere_ai.cli.commands import SECTIONS, commands
 from vsphere_ai.cli.launch import MODE, MODES
-from vsphere_ai.cli.main import COMMANDS, GROUPS, command
+from vsphere_ai.cli.main import command
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.lab.guest.defects import KINDS as DEFECTS
 
@@ -59,7 +60,7 @@ def tree():
                 assert below is not None
                 walk((*words, name), below)
 
-    for name in COMMANDS:
+    for name in commands():
         top = command.get_command(click.Context(command), name)
         assert top is not None
         walk((name,), top)
@@ -192,10 +193,13 @@ def test_every_key_of_a_file_is_documented(name):
     assert not missing, f"in {', '.join(PAGES_OF[name])}"
 
 
-def test_every_command_is_in_one_group_of_the_help():
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(set(grouped))
-    assert set(COMMANDS) == set(grouped), "main.py: GROUPS"
+def test_every_command_is_listed_by_the_help_as_its_module_says():
+    sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "vsphere_ai" / "cli").glob("*.py")}
+    stated = {name for name, text in sources.items() if re.search(r"^HELP_ENTRY\b", text, re.MULTILINE)}
+    assert stated == set(commands()), 'a line each: HELP_ENTRY = "section", place, "text"'
+    assert {words[0]: each.name for words, each in tree().items() if len(words) == 1} == {n: n for n in commands()}
+    assert {entry.section for entry in commands().values()} == set(SECTIONS)
+    assert len({entry[:2] for entry in commands().values()}) == len(commands()), "two commands have one place"
 
 
 def test_a_rule_of_the_table_is_in_the_source():
@@ -227,7 +231,7 @@ def test_the_list_of_commands_fits_into_80_columns(monkeypatch):
     with click.Context(command, info_name="vsphere-ai", max_content_width=80, terminal_width=80) as context:
         listed = command.get_help(context).partition("Set up:")[2].splitlines()
     rows = [line for line in listed if line.startswith("  ")]
-    assert len(rows) == len(COMMANDS), "a text of a line each"
+    assert len(rows) == len(commands()), "a text of a line each"
 
 
 def test_every_fault_of_the_lab_is_documented():

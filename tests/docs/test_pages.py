@@ -13,7 +13,8 @@ import pytest
 
 from tools.docgen import kinds as kinds_page
 from vsphere_ai import errors
-from vsphere_ai.cli.main import COMMANDS, command
+from vsphere_ai.cli.commands import commands
+from vsphere_ai.cli.main import command
 from vsphere_ai.compat import gate
 from vsphere_ai.resources import kinds
 
@@ -180,7 +181,7 @@ def test_every_id_of_an_error_or_a_remark_is_explained():
 
 def test_cli_page_has_every_command_and_option():
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    for name in COMMANDS:
+    for name in commands():
         top = command.get_command(click.Context(command), name)
         assert top is not None
         for path, each in subcommands(name, top):

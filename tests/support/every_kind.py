@@ -10,12 +10,9 @@ What ``tests/resources/test_MODULE.py`` of a kind says:
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 
+from support.declared import loaded
 from vsphere_ai.resources import kinds
 
 TESTS = Path(__file__).parents[1] / "resources"
@@ -26,22 +23,10 @@ def file_of(kind: str) -> Path:
     return TESTS / f"test_{kinds()[kind].__module__.rpartition('.')[2]}.py"
 
 
-@cache
-def _loaded(path: Path) -> ModuleType:
-    """Import a test file by its path: pytest gives such files no name that could be imported."""
-    name = f"declared_by_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def declared(name: str) -> dict[str, str]:
     """Return what the test files of the kinds say under a name, by kind; a kind that says nothing is left out."""
     files = {kind: file_of(kind) for kind in kinds()}
-    return {kind: getattr(_loaded(f), name) for kind, f in files.items() if f.is_file() and hasattr(_loaded(f), name)}
+    return {kind: getattr(loaded(f), name) for kind, f in files.items() if f.is_file() and hasattr(loaded(f), name)}
 
 
 ALONE, FARMS, APART = declared("ALONE"), declared("FARM"), declared("APART")

@@ -28,6 +28,7 @@ SLOW = {
     "tests/planning/test_document.py",
     "tests/tools/test_bench.py",
     "tests/tools/test_labs.py",
+    "tests/tools/test_new_scaffolds.py",
     "tests/tools/test_programs.py",
 }
 """Modules that start processes, or try thousands of cases."""

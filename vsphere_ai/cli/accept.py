@@ -12,6 +12,7 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, variable_run_
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
 
+HELP_ENTRY = "Train", 40, "Carry out the gates of a hand-over, and write its certificate."
 _GATES = ("assess", "health", "rdma", "nccl")
 _OPTIONAL = ("megatron",)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
+HELP_ENTRY = "Change the estate", 60, "Make VMs that are there VMs of a set; nothing of them changes."
+
 
 @click.command("adopt")
 @click.argument("playbook", type=FILE)

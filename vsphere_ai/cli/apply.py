@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
+HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
+
 
 @click.command("apply")
 @click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)

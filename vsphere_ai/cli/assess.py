@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.assess_farm import FailOn
 
+HELP_ENTRY = "Look, and compare", 40, "Assess the farm against the rules of the five pillars."
+
 
 def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:

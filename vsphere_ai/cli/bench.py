@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult, NcclTest
     from vsphere_ai.app.benchmark_parse import ParseRequest
 
+HELP_ENTRY = "Train", 30, "Measure VMs and fabric, find what is slow."
+
 
 @click.group("bench")
 def command() -> None:

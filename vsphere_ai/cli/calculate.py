@@ -11,6 +11,7 @@ from vsphere_ai.cli.options import format_option, gathering
 if TYPE_CHECKING:
     from vsphere_ai.app import CheckpointRequest, MemoryRequest
 
+HELP_ENTRY = "Look up, without a connection", 50, "Calculate checkpoints and memory of training."
 _MANY = click.IntRange(1, 1_000_000)
 _OR_NOT = click.IntRange(0, 1_000_000)
 

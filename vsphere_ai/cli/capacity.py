@@ -13,6 +13,8 @@ from vsphere_ai.cli.options import FILE, format_option, full_option, variable_es
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Look, and compare", 50, "Show what fits on the GPUs, and whether a playbook's VMs all do."
+
 
 @click.command("capacity")
 @click.argument("playbook", required=False, type=FILE)

@@ -14,6 +14,8 @@ from vsphere_ai.cli.options import FILE, format_option, full_option, playbook_op
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibility rules."
+
 
 @click.command("check")
 @click.argument("playbook", required=False, type=FILE)

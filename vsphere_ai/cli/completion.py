@@ -21,6 +21,7 @@ from vsphere_ai.security.files import make_private_folder, write_private
 if TYPE_CHECKING:
     from vsphere_ai.security.known_names import NameKind
 
+HELP_ENTRY = "Set up", 60, "Print or install the completion of words by the Tab key."
 VARIABLE = "_VSPHERE_AI_COMPLETE"
 PROGRAM = "vsphere-ai"
 SHELLS: Mapping[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}

@@ -13,6 +13,8 @@ from vsphere_ai.cli.options import FILE, format_option, variable_estate_options
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing privileges."
+
 
 @click.command("doctor")
 @variable_estate_options

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
+
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     from vsphere_ai.app.example_files import examples

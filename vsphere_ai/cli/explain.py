@@ -7,6 +7,8 @@ from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.options import format_option
 
+HELP_ENTRY = "Look up, without a connection", 10, "Print what the documentation says of a name."
+
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     from vsphere_ai.app.explanations import listed

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.fleet_place import Place, PlaceRequest
     from vsphere_ai.runs.locks import Mode
 
+HELP_ENTRY = "Change the estate", 30, "Carry out one playbook in several vCenters."
 budget_option = click.option(
     "--budget", type=click.IntRange(1), metavar="N", help="Hosts out of service at once, in all vCenters together."
 )

@@ -14,6 +14,8 @@ from vsphere_ai.cli.options import FILE, agreed, format_option, variable_estate_
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Train", 10, "Report whether VMs are fit for training, from guest and host."
+
 
 @click.command("health")
 @click.argument("what", metavar="PLAYBOOK|PATTERN")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.init_project import FoundVCenter, ProjectResult
     from vsphere_ai.model.project import ProjectVCenter
 
+HELP_ENTRY = "Set up", 20, "Write an inventory and a first playbook from what a vCenter has."
 LAB = "lab"
 PLACES = {
     "env": ("Name of the environment variable", "VSPHERE_AI_PASSWORD"),

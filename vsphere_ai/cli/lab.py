@@ -19,6 +19,8 @@ from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 if TYPE_CHECKING:
     from vsphere_ai.lab.process import Running
 
+HELP_ENTRY = "Set up", 10, "Start and stop the simulated GPU farm."
+
 
 @click.group("lab")
 @click.pass_context

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, LaunchRequest
     from vsphere_ai.app.launch_watch import JobRun
 
+HELP_ENTRY = "Train", 20, "Launch a training job on the VMs of a set."
 MODES = {
     "torchrun": "PyTorch: torchrun on each node starts its processes",
     "env": "one process per GPU, with the variables of its rank",

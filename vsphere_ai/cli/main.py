@@ -15,6 +15,7 @@ import click
 
 from vsphere_ai import __version__
 from vsphere_ai.cli import json_stream, signals, streams
+from vsphere_ai.cli.commands import SECTIONS, commands
 from vsphere_ai.errors import InputError, VsphereAiError
 from vsphere_ai.security import redaction
 
@@ -22,55 +23,6 @@ TRACEBACK = "VSPHERE_AI_TRACEBACK"
 """An environment variable: where it is set, exceptions are shown with the place they arose at."""
 COMPLETE = "_VSPHERE_AI_COMPLETE"
 """The environment variable by which a shell asks for completions."""
-# name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
-COMMANDS = {
-    "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
-    "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
-    "fleet": ("vsphere_ai.cli.fleet", "Carry out one playbook in several vCenters."),
-    "destroy": ("vsphere_ai.cli.destroy", "Destroy the VMs of sets, with all their disks."),
-    "replace": ("vsphere_ai.cli.replace", "Make VMs of a set anew, with the same addresses."),
-    "adopt": ("vsphere_ai.cli.adopt", "Make VMs that are there VMs of a set; nothing of them changes."),
-    "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),
-    "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
-    "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
-    "report": ("vsphere_ai.cli.report", "Write a plan, a run or a certificate as HTML, Markdown and more."),
-    "unlock": ("vsphere_ai.cli.unlock", "Show who holds the locks of a vCenter, and remove one."),
-    "show": ("vsphere_ai.cli.show", "Write the live state as a playbook, or say what a run did."),
-    "verify": ("vsphere_ai.cli.verify", "Compare the estate with a playbook; exit code 2 where they differ."),
-    "serve": ("vsphere_ai.cli.serve", "Serve the farm and the runs as pages on 127.0.0.1, read-only."),
-    "metrics": ("vsphere_ai.cli.metrics", "Print metrics of the farm for Prometheus, read once."),
-    "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
-    "assess": ("vsphere_ai.cli.assess", "Assess the farm against the rules of the five pillars."),
-    "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
-    "rdma": ("vsphere_ai.cli.rdma", "Follow RDMA from a VM to the wire, link by link."),
-    "ipam": ("vsphere_ai.cli.ipam", "Show, verify and release the addresses of VMs."),
-    "health": ("vsphere_ai.cli.health", "Report whether VMs are fit for training, from guest and host."),
-    "launch": ("vsphere_ai.cli.launch", "Launch a training job on the VMs of a set."),
-    "bench": ("vsphere_ai.cli.bench", "Measure VMs and fabric, find what is slow."),
-    "accept": ("vsphere_ai.cli.accept", "Carry out the gates of a hand-over, and write its certificate."),
-    "output": ("vsphere_ai.cli.output", "Print values of the VMs of a playbook, for other programs."),
-    "render": ("vsphere_ai.cli.render", "Write files for other tools: Slurm, Ansible, Kubernetes."),
-    "explain": ("vsphere_ai.cli.explain", "Print what the documentation says of a name."),
-    "schema": ("vsphere_ai.cli.schema", "Print a JSON Schema for editors."),
-    "examples": ("vsphere_ai.cli.examples", "Print or copy example playbooks, inventories and recipes."),
-    "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts, and what leads to them."),
-    "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board."),
-    "calculate": ("vsphere_ai.cli.calculate", "Calculate checkpoints and memory of training."),
-    "init": ("vsphere_ai.cli.init", "Write an inventory and a first playbook from what a vCenter has."),
-    "doctor": ("vsphere_ai.cli.doctor", "Report what is not ready for a run, and missing privileges."),
-    "trust": ("vsphere_ai.cli.trust", "Show and store certificates and SSH keys."),
-    "completion": ("vsphere_ai.cli.completion", "Print or install the completion of words by the Tab key."),
-    "lab": ("vsphere_ai.cli.lab", "Start and stop the simulated GPU farm."),
-}
-GROUPS = {
-    "Set up": ("lab", "init", "examples", "trust", "doctor", "completion"),
-    "Change the estate": ("plan", "apply", "fleet", "destroy", "replace", "adopt"),
-    "After a run": ("runs", "resume", "rollback", "report", "unlock"),
-    "Look, and compare": ("show", "verify", "check", "assess", "capacity", "rdma", "ipam", "serve", "metrics"),
-    "Train": ("health", "launch", "bench", "accept", "output", "render"),
-    "Look up, without a connection": ("explain", "schema", "mig", "vgpu", "calculate"),
-}
-"""The commands by task, as `--help` lists them."""
 
 
 class Commands(click.Group):
@@ -78,13 +30,13 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order an operator needs them."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in commands():
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"vsphere_ai.cli.{cmd_name}").command
         if os.environ.get(COMPLETE):
             from vsphere_ai.cli.completion import offering
 
@@ -95,20 +47,17 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest a command for a misspelt one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(COMMANDS)}."
+        if args and args[0] not in commands() and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], commands(), n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(commands())}."
             raise click.UsageError(f"No such command '{args[0]}'. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by task, without importing them."""
-        named = {name for names in GROUPS.values() for name in names}
-        rest = {"Commands": tuple(name for name in COMMANDS if name not in named)}
-        for title, names in (GROUPS | rest).items():
-            if shown := [(f"{name:<10}", COMMANDS[name][1]) for name in names if name in COMMANDS]:
-                with formatter.section(title):
-                    formatter.write_dl(shown)
+        for section in SECTIONS:
+            with formatter.section(section):
+                formatter.write_dl([(f"{n:<10}", e.text) for n, e in commands().items() if e.section == section])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

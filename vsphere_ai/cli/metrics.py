@@ -17,6 +17,8 @@ from vsphere_ai.errors import UsageError
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Look, and compare", 90, "Print metrics of the farm for Prometheus, read once."
+
 
 @click.command("metrics")
 @click.argument("playbooks", metavar="[PLAYBOOK]...", type=FILE, nargs=-1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.mig_layouts import LayoutRequest
 
+HELP_ENTRY = "Look up, without a connection", 30, "Explain MIG layouts, and what leads to them."
 _DRIVER = click.option(
     "--driver",
     type=click.IntRange(min=300, max=9999),

@@ -13,6 +13,8 @@ from vsphere_ai.cli.options import FILE, format_option, variable_options
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other programs."
+
 
 @click.command("output")
 @click.argument("name", metavar="[NAME]", required=False, default="")

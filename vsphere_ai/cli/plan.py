@@ -16,6 +16,8 @@ from vsphere_ai.model.name_ranges import shell_word
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Change the estate", 10, "Show what a playbook would change and disrupt; changes nothing."
+
 
 @click.command("plan")
 @click.argument("playbook", type=FILE)

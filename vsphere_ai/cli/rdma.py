@@ -13,6 +13,8 @@ from vsphere_ai.cli.options import estate_options, format_option, width
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Look, and compare", 60, "Follow RDMA from a VM to the wire, link by link."
+
 
 @click.group("rdma")
 def command() -> None:

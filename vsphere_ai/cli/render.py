@@ -20,6 +20,7 @@ from vsphere_ai.errors import UsageError
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
 
+HELP_ENTRY = "Train", 60, "Write files for other tools: Slurm, Ansible, Kubernetes."
 _WHAT = click.argument("vms", metavar="PATTERN|FILE...", nargs=-1, required=True)
 _CHECK = click.option("--check", "checking", is_flag=True, help="Check the objects of FILE... instead.")
 

@@ -8,6 +8,8 @@ import click
 
 from vsphere_ai.cli.options import FILE, format_option
 
+HELP_ENTRY = "After a run", 40, "Write a plan, a run or a certificate as HTML, Markdown and more."
+
 
 @click.command("report")
 @click.argument("what", metavar="RUN|FILE.json")

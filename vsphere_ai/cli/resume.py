@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
+HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
+
 
 @click.command("resume")
 @click.argument("run", required=False, default="")

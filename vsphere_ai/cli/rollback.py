@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
+HELP_ENTRY = "After a run", 30, "Go back to what a run found."
+
 
 class _Flags(TypedDict):
     yes: bool

@@ -16,6 +16,7 @@ from vsphere_ai.model.text import counted
 if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
 
+HELP_ENTRY = "After a run", 10, "List what was run here, and how it ended."
 MOST = 3
 """Journals that cannot be read are named one by one up to here."""
 UNITS = {"d": "days", "h": "hours"}

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for editors."
+
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     from vsphere_ai.app.schemas import SCHEMAS

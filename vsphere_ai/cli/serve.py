@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events import Event
     from vsphere_ai.web.run import ServeRequest
 
+HELP_ENTRY = "Look, and compare", 80, "Serve the farm and the runs as pages on 127.0.0.1, read-only."
 SHORTEST = 5
 """Seconds between two readings, at least."""
 ssh_option = click.option("--ssh", is_flag=True, help="Ask hosts over SSH, too: for MIG instances, and for drift.")

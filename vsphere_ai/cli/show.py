@@ -17,6 +17,8 @@ from vsphere_ai.errors import UsageError
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Look, and compare", 10, "Write the live state as a playbook, or say what a run did."
+
 
 def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     done, comma, last = begun.rpartition(",")

@@ -14,6 +14,7 @@ from vsphere_ai.errors import UsageError
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
+HELP_ENTRY = "Set up", 40, "Show and store certificates and SSH keys."
 _YES = click.option("--yes", is_flag=True, help="Do not ask; only together with --fingerprint.")
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.lock_state import LockState
 
+HELP_ENTRY = "After a run", 50, "Show who holds the locks of a vCenter, and remove one."
+
 
 @click.command("unlock")
 @vcenter_options

@@ -6,6 +6,8 @@ import click
 
 from vsphere_ai.cli.options import format_option
 
+HELP_ENTRY = "Look up, without a connection", 40, "List the vGPU types of a board."
+
 
 @click.group("vgpu")
 def command() -> None:

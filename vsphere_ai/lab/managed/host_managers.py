@@ -57,6 +57,11 @@ def prepares(prepare: Prepare) -> Prepare:
     return prepare
 
 
+def names() -> frozenset[str]:
+    """Return the fields of HostConfigManager that hosts of the lab have."""
+    return frozenset(_names)
+
+
 def add_managers(farm: Farm, mo: ManagedObject) -> Any:
     """Make the managers of a new HostSystem; return its HostConfigManager."""
     made = vim.host.ConfigManager()

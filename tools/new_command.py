@@ -1,0 +1,163 @@
+"""A new command: ``python -m tools.new_command NAME`` writes its files, which work and pass the tests at once.
+
+The command they make lists hosts with their connection. What it is to do instead replaces that, file by file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from tools.scaffolding import Insertion, Scaffold, run
+
+SHORT = re.compile(r"[a-z][a-z0-9]{1,9}")
+"""`--help` has ten columns for names, which are those of modules too."""
+
+COMMAND = '''"""`vsphere-ai $name`: hosts and their connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import estate_options, format_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import EstateRequest
+
+HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< section, place, one line of text
+
+
+@click.command("$name")
+@estate_options  <<< its arguments and options; those that several commands share are in options.py
+@format_option()
+def command(form: str, estate: EstateRequest) -> int:
+    """List hosts and whether vCenter reaches them; changes nothing.  <<< its help, which names its exit codes
+
+    Exits 2 when a host is not connected.
+    """
+    from vsphere_ai.app.$name import ${Class}Request, list_$name
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.layout import table
+
+    result = list_$name(${Class}Request(estate), show_event)
+    if form == "json":
+        hosts = [{"host": name, "connection": state} for name, state in result.hosts]
+        click.echo(json_text(vcenter=result.about, hosts=hosts))  <<< how the result is shown
+    else:
+        click.echo(table(("host", "connection"), result.hosts))
+    return result.exit_code
+'''
+
+APP = '''"""Hosts and their connection, as `vsphere-ai $name` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.read_estate import read_hosts
+from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.model.state import Target
+
+CONNECTION = "runtime.connectionState"
+
+
+@dataclass(frozen=True)
+class ${Class}Request:
+    """Which hosts to list: those within the limit of the estate request."""  <<< what the user asks for
+
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class ${Class}Result:
+    """Pairs of the name of a host and its connection."""  <<< the answer, and its exit code
+
+    about: About
+    hosts: tuple[tuple[str, str], ...]
+
+    @property
+    def exit_code(self) -> int:
+        """2 when a host is not connected, else 0."""
+        return 2 * any(connection != "connected" for _, connection in self.hosts)
+
+
+def list_$name(request: ${Class}Request, emit: Emit = ignore) -> ${Class}Result:
+    """List hosts with their connection. Changes nothing."""  <<< what it does
+    with open_session(request.estate, None, emit) as session:
+        estate, hosts = read_hosts(session, ())
+        return ${Class}Result(session.vcenter.about, rows_of(estate, hosts))
+
+
+def rows_of(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[str, str], ...]:
+    """Return pairs of the name of a host and its connection, ``unknown`` where vCenter does not show it."""
+    return tuple((host.name, str(estate[host.ref].get(CONNECTION, "unknown"))) for host in hosts)
+'''
+
+TEST = '''"""`vsphere-ai $name`: what it lists, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from support.estates import ABOUT, ESX1, ESX2, estate, host
+from support.places import INVENTORY
+
+from vsphere_ai.app.$name import CONNECTION, ${Class}Result, rows_of
+
+
+@pytest.mark.parametrize(("second", "code"), [("connected", 0), ("notResponding", 2)])  <<< what is there -> exit code
+def test_a_host_that_is_not_connected(second, code):
+    there = estate(host(ESX1, **{CONNECTION: "connected"}), host(ESX2, **{CONNECTION: second}))
+    result = ${Class}Result(ABOUT, rows_of(there, (ESX1, ESX2)))
+    assert result.hosts == ((ESX1.name, "connected"), (ESX2.name, second))
+    assert result.exit_code == code
+
+
+@pytest.mark.lab
+def test_on_the_lab(lab):
+    from vsphere_ai.cli.$name import command
+
+    words = ["-i", str(INVENTORY), "--limit", "esx01*", "--format", "json"]
+    done = CliRunner().invoke(command, words, standalone_mode=False, catch_exceptions=False)
+    assert done.return_value == 0
+    assert json.loads(done.stdout)["hosts"] == [{"host": "esx01.lab.local", "connection": "connected"}]
+'''
+
+SECTION = """### `vsphere-ai $name`
+
+Lists hosts and whether vCenter reaches them. Exits 2 where a host is not connected. Changes nothing.  <<< what it does
+
+| option | meaning |  <<< a row for each option
+|---|---|
+| `-i`, `--inventory`, `--vcenter`, `--limit`, `--start-ssh`, `--parallel` | see above |
+| `--format text` or `json` | |
+
+"""
+
+SCAFFOLD = Scaffold(
+    program="new_command",
+    what="a command",
+    example="reachable",
+    files={
+        "vsphere_ai/cli/$name.py": COMMAND,
+        "vsphere_ai/app/$name.py": APP,
+        "tests/cli/test_${name}_command.py": TEST,
+    },
+    insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
+    then=(
+        "fill in; a question that it answers is also in the table at the top of docs/cli.md",
+        "docs/python-api.md and vsphere_ai/app/__init__.py, where the function is for programs of others",
+    ),
+    name=SHORT,
+)
+
+if __name__ == "__main__":
+    sys.exit(run(SCAFFOLD, sys.argv[1:]))
