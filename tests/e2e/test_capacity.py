@@ -118,9 +118,13 @@ MOVE = {"move", "train-01", "esx02.lab.local"}
 BOTH = "- vms: train-[01:02]\n  vgpu: [grid_a100-40c]\n"
 
 
-@pytest.mark.parametrize(("beside", "moves"), [("", True), (BESIDE, False)])
+LOCAL = "datastores: [{name: local-01, type: VMFS, hosts: [esx01.lab.local]}, {name: vsan-gpu}]\n"
+TIED = FULL.replace("locked: true}", "locked: true, datastore: local-01}") + LOCAL
+
+
+@pytest.mark.parametrize(("beside", "moves"), [("", True), (BESIDE, False), (LOCAL, False)])
 def test_capacity_and_plan_agree_and_name_the_move_that_helps(cli, make_lab, monkeypatch, beside, moves):
-    lab = make_lab(FULL + beside)
+    lab = make_lab(TIED if beside == LOCAL else FULL + beside)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     play = cli.file(BOTH)
     plan = cli.plan(play)
@@ -150,3 +154,15 @@ def test_capacity_refuses_what_plan_refuses_for_another_reason(cli, make_lab, mo
     assert cli("plan", play) == 1
     assert cli("capacity", "-i", INVENTORY, play) == 1
     assert "vm.suspended" in cli.out
+
+
+@pytest.mark.parametrize(("scenario", "code"), [(FULL, 0), (TIED, 1)], ids=["shared disks", "disks on the host"])
+def test_a_spare_host_has_to_take_the_vm_and_not_only_its_vgpu(cli, make_lab, monkeypatch, scenario, code):
+    lab = make_lab(scenario)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    play = cli.file("- vms: train-01\n  vgpu: [grid_a100-40c]\n  spare_hosts: 1\n")
+    assert cli("plan", play) == code, cli.out
+    assert ("capacity.no-spare" in cli.out) is bool(code)
+    assert cli("capacity", "-i", INVENTORY, play) == code, cli.out
+    assert ("local-01" in cli.out) is bool(code), "why the other host is none"
+    assert cli("capacity", "-i", INVENTORY, "--spare-hosts", "0", play) == 0, cli.out

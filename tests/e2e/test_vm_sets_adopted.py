@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyVmomi import vim
 from support.processes import killed_at
 from support.seeds import few
 from support.vm_sets import disowned, options, play, set_options
@@ -91,6 +92,28 @@ def test_what_differs_is_shown_by_the_next_plan(one, cli):
     one.client.wait(one.client.vm("train-02").PowerOffVM_Task())
     assert one("apply", cli.file(text), "--yes") == 0, cli.out + cli.err
     assert one.vms()["train-02"]["power"] == "poweredOn"
+
+
+def off_its_host(soap, name):
+    """Make a mandatory rule that keeps a VM off the host on which it runs; the running VM stays there."""
+    vm, change = soap.vm(name), vim.cluster.ConfigSpecEx()
+    vms, hosts = vim.cluster.VmGroup(name="v", vm=[vm]), vim.cluster.HostGroup(name="h", host=[vm.runtime.host])
+    change.groupSpec = [vim.cluster.GroupSpec(operation="add", info=group) for group in (vms, hosts)]
+    off = vim.cluster.VmHostRuleInfo(name="off", enabled=True, mandatory=True)
+    off.vmGroupName, off.antiAffineHostGroupName = "v", "h"
+    change.rulesSpec = [vim.cluster.RuleSpec(operation="add", info=off)]
+    soap.wait(vm.runtime.host.parent.ReconfigureComputeResource_Task(change, modify=True))
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_a_vm_that_its_host_would_not_power_on_is_adopted_with_a_remark(one, cli, ruled):
+    if ruled:
+        off_its_host(one.client, "train-02")
+    before = seen(one.client, "train-02")
+    assert one("adopt", cli.file(TWO), "train-02", "--yes") == 0, cli.out + cli.err
+    assert ("admission.host-rule" in cli.out) is ruled, cli.out
+    assert ("it could not power on again on esx0" in cli.out) is ruled
+    assert seen(one.client, "train-02") == before
 
 
 def test_a_vm_that_lost_its_mark_gets_it_again(sets, cli, new_client):

@@ -26,7 +26,9 @@ plan names every reason that stands against a VM, not only the first, with the f
 
 Where hosts can be chosen, only hosts that take the VM are: for new VMs of sets, and for VMs with vGPUs that a run moves
 itself. DRS chooses places of other VMs that leave a host for maintenance mode; a plan that needs DRS is accepted only
-if there are places for all VMs of a window together.
+if there are places for all VMs of a window together. Spare hosts (`spare_hosts`, `capacity`, `assess`) have room on
+their GPUs for the VMs of a lost host, and take them beside each other when vSphere HA restarts them. `adopt` names what
+would keep a VM from powering on again.
 
 What is marked *unverified* has no public source and was never tried on a real vCenter.
 

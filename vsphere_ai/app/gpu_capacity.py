@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vsphere_ai.admission.gpus import question_of
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with, report_malformed
@@ -21,8 +22,10 @@ from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import NO_SPARE
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.planning.elsewhere import Elsewhere, with_admission
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
@@ -119,14 +122,16 @@ def _answer(
     asked = 0
     if loaded is None or plan is None:
         view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(session, estate)
+        situation = final_situation(view, (), wanted)
     else:
         desired = session.desired(loaded, estate)
         problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
         view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
+        situation = final_situation(view, [p.step for p in plan.steps], wanted)
         chosen = _concerned(estate, desired)
         asked = max((p.spare_hosts for p in desired.values()), default=0)
     spare = asked if spare_hosts is None else spare_hosts
-    verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
+    verdict = replace(_verdict(situation, chosen, wanted, spare), problems=problems) if loaded or spare else None
     return _uses(view, chosen, wanted), verdict
 
 
@@ -174,12 +179,16 @@ def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator
         yield GpuUse(slot, tuple(running))
 
 
-def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
-    """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
-    question = question_of(view, wanted, hosts)
-    homes = {d.name: host.name for d in question.demands if (host := view.estate.host_of(d.name))}
+def _verdict(situation: Situation, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
+    """Ask for the VMs' own hosts first, where they power on; then for hosts of their clusters that take them."""
+    estate = situation.view.estate
+    question = question_of(situation.view, wanted, hosts)
+    homes = {d.name: host.name for d in question.demands if (host := estate.host_of(d.name))}
     answer = solve(question.farm, question.of_hosts(homes).demands)
     at_home = isinstance(answer, Fit)
     if not at_home or spare_hosts:
-        answer = solve(question.farm, question.demands, spare_hosts=spare_hosts)
+        elsewhere = Elsewhere(situation, "ha_restart" if at_home else "power_on")
+        narrowed = elsewhere.narrowed(question)
+        answer = solve(narrowed.farm, narrowed.demands, spare_hosts=spare_hosts)
+        answer = with_admission(answer, narrowed, elsewhere, spare_hosts)
     return Verdict(answer, at_home, question.targets, homes, spare_hosts)

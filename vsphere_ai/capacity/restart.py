@@ -36,7 +36,12 @@ class Restarts:
 
     def survives(self, lost: Loss) -> bool:
         """Return whether VMs of lost hosts power on elsewhere one after another; False proves nothing."""
-        return self._hosts.place((d for host in sorted(lost) for d in self.at_home.get(host, ())), lost) is not None
+        return self.hosts_after(lost) is not None
+
+    def hosts_after(self, lost: Loss) -> dict[str, str] | None:
+        """Return where VMs of lost hosts power on one after another; None proves nothing."""
+        placed = self._hosts.place((d for host in sorted(lost) for d in self.at_home.get(host, ())), lost)
+        return None if placed is None else {vm: host for vm, (host, _) in placed.items()}
 
 
 def moved_off(demands: Iterable[VmDemand], lost: Loss) -> list[VmDemand]:

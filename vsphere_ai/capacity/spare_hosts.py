@@ -85,15 +85,34 @@ def every_failure(
     return _failures(occupied(farm, fit), demands, fit, losses)
 
 
+def every_outcome(
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, Refusal | Mapping[str, str]]]:
+    """Yield each loss, alike ones too, with the hosts on which VMs restart, or why not all do; see `first_failure`."""
+    return _outcomes(occupied(farm, fit), demands, fit, losses)
+
+
 def _failures(
     used: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
 ) -> Iterator[tuple[Loss, Refusal]]:
+    for lost, outcome in _outcomes(used, demands, fit, losses):
+        if isinstance(outcome, NoFit | Undecided):
+            yield lost, outcome
+
+
+def _outcomes(
+    used: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, Refusal | Mapping[str, str]]]:
     restarts = Restarts(used, demands, fit)
     for lost in losses:
-        if not restarts.survives(lost):
+        hosts = restarts.hosts_after(lost)
+        if hosts is None:
             answer = place(used.without(lost), restarts.homeless(lost))
             if not isinstance(answer, Fit):
                 yield lost, answer
+                continue
+            hosts = {vm: host for vm, (host, _) in answer.assignment.items()}
+        yield lost, hosts
 
 
 def _different(

@@ -98,3 +98,21 @@ def undecided(found: Iterable[tuple[Target, Target, Admission]], asked: Concerne
                 evidence = (("runtime.host", host.name),)
                 message = f"on {host.name}: {reason.message}"
                 yield Finding(vm, reason.rule, verdict, message, evidence, sources[reason.rule], reason.help)
+
+
+def of_adopted(situation: Situation, adopted: Iterable[Target]) -> Iterator[Finding]:
+    """Yield what would keep VMs that become VMs of a set as they are from powering on again where they are.
+
+    Adopting changes nothing of them, so that it is no refusal; what the set changes later is asked about then.
+    """
+    sources, estate = {r.id: r.source for r in every_requirement()}, situation.view.estate
+    for vm in sorted(adopted):
+        home = estate.host_of(vm.ref)
+        if home is None:
+            continue
+        occasion: Occasion = "power_cycle" if estate.is_on(vm.ref) else "power_on"
+        machine = situation.machines.present(vm.ref)
+        for reason in admit(machine, estate[home.ref], situation, occasion).refusals:
+            message = f"it could not power on again on {home.name} as it is: {reason.message}"
+            evidence = (("runtime.host", home.name),)
+            yield Finding(vm, reason.rule, "warn", message, evidence, sources[reason.rule], reason.help)

@@ -7,24 +7,30 @@ from dataclasses import replace
 from itertools import combinations
 
 from vsphere_ai.admission.gpus import Question, as_laid_out, question_of
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.moves import moves_that_help, words
 from vsphere_ai.capacity.solve import solve
-from vsphere_ai.capacity.spare_hosts import every_failure
+from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.vgpu import Share
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.admitted import final_situation
+from vsphere_ai.planning.elsewhere import Elsewhere
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 
 
-def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int = 0) -> Iterator[Problem]:
+def problems_of(
+    view: View, vms_that_will_run: frozenset[str], spare_hosts: int = 0, situation: Situation | None = None
+) -> Iterator[Problem]:
     """Yield what keeps VMs from powering on where they are registered, and from restarting after a host failure.
 
-    `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. A profile that no
-    GPU of the VM's host takes is the business of the `vgpu` kind and not repeated here.
+    `situation` has the VMs that run then; None: as the view shows them. `vms_that_will_run` holds the references of all
+    VMs that are on once the plan is carried out. A profile that no GPU of the VM's host takes is the business of the
+    `vgpu` kind and not repeated here.
     """
     question = _offered_at_home(view, question_of(view, vms_that_will_run))
     own = {d.name: host for d in question.demands if (host := view.estate.host_of(d.name)) is not None}
@@ -42,13 +48,15 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         problems = list(_refusals(hosts[name], answer, question, unsure=unsure)) if name in hosts else []
         # no move of one host's VMs makes room on another one
         if problems and isinstance(answer, NoFit) and not answer.no_order and full == 1:
-            problems = [_with_moves(p, view, question, names) for p in problems]
+            there = Elsewhere(situation or final_situation(view, (), vms_that_will_run), "power_on").narrowed(question)
+            problems = [_with_moves(p, view, there, names) for p in problems]
         if not problems and name in hosts:
             problems += _beside_layouts(view, hosts[name], replace(at_home, farm=farm), here)
         refused = refused or bool(problems)
         yield from problems
     if spare_hosts and not refused:
-        yield from _without_spare(question, at_home, hosts, spare_hosts)
+        running = situation or final_situation(view, (), vms_that_will_run)
+        yield from _without_spare(question, at_home, hosts, spare_hosts, running)
 
 
 def _at_home(farm: GpuHosts, here: Sequence[VmDemand]) -> Answer:
@@ -123,16 +131,27 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
             yield Problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
 
 
-def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int) -> Iterator[Problem]:
+def _without_spare(
+    question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int, situation: Situation
+) -> Iterator[Problem]:
+    """Refuse losses after which VMs find no GPUs on hosts that take them, or no places there together."""
     fit = solve(at_home.farm, at_home.demands)
     if not (isinstance(fit, Fit) or fit.assignment):  # no refusal, as it is not certain
         return
+    elsewhere = Elsewhere(situation, "ha_restart")
+    narrowed = elsewhere.narrowed(question)
     losses = map(frozenset, combinations(sorted(hosts), min(spare, len(hosts))))
-    for gone, refused in every_failure(question.farm, question.demands, fit, losses):
-        named, lost = question.names(refused.vms), sorted(gone)
-        message = f"if {' and '.join(lost)} failed, {named} could not restart: {refused.explanation}"
-        help_ = f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs"
-        yield Problem(hosts[lost[0]], NO_SPARE, message, help_)
+    for gone, outcome in every_outcome(narrowed.farm, narrowed.demands, fit, losses):
+        lost = sorted(gone)
+        if isinstance(outcome, Mapping):
+            vms, why = tuple(outcome), elsewhere.why_not_together(gone, outcome, narrowed)
+        else:
+            vms, left = outcome.vms, elsewhere.near(outcome.vms) - gone
+            why = "; ".join(filter(None, (outcome.explanation, elsewhere.words(vms, left))))
+        if why:
+            message = f"if {' and '.join(lost)} failed, {question.names(vms)} could not restart: {why}"
+            help_ = f"spare_hosts: {spare} asks for it; power off VMs, or add hosts that take them"
+            yield Problem(hosts[lost[0]], NO_SPARE, message, help_)
 
 
 def room_words(room: Mapping[str, int]) -> str:

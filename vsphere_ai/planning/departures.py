@@ -18,14 +18,11 @@ from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.evacuation import POWER_OFF
+from vsphere_ai.planning.placing import placed
 from vsphere_ai.planning.rolling import Roll
 from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook
 
 NOWHERE = "rolling.nowhere"
-STEPS = 2_000
-"""Places that are tried for the VMs of one window, before they are said to have none together."""
-FEW = 4
-"""Hosts of which it is not known whether they take a VM, before the first of them is tried."""
 SHOWN = 6
 """Hosts that a refusal names with their reasons."""
 
@@ -120,37 +117,11 @@ class Departures:
 
     def _places(self, leaving: Sequence[Machine], roll: Roll) -> dict[str, str] | None:
         """Return a host for each VM, beside all others; None where none was found."""
-        left, chosen = [STEPS], dict[str, str]()
 
-        def candidates(vm: Machine) -> Iterator[str]:
-            unsure = []
-            for host in self._in_turn(roll):
-                left[0] -= 1
-                answer = admit(vm, host, self.situation, "evacuate").answer if left[0] >= 0 else "no"
-                if answer == "yes":
-                    yield host.ref
-                elif answer == "unknown":
-                    unsure.append(host.ref)
-                if len(unsure) == FEW:
-                    yield from unsure
-                    unsure.clear()
-            yield from unsure
+        def tried() -> None:
+            self._next += 1
 
-        def place(at: int) -> bool:
-            if at == len(leaving):
-                return True
-            vm = leaving[at]
-            for ref in candidates(vm):
-                self._next += 1
-                self.situation.arrive(vm, ref)
-                chosen[vm.ref] = ref
-                done = place(at + 1)
-                self.situation.leave(vm.ref)
-                if done:
-                    return True
-            return False
-
-        return chosen if place(0) else None
+        return placed(leaving, self.situation, "evacuate", lambda _: self._in_turn(roll), tried)
 
     # -- words
 

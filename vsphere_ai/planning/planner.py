@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from vsphere_ai.admission.situation import Situation
 from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.language.play import Kinds, TargetPlans, stated_of
@@ -15,7 +16,7 @@ from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differe
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
-from vsphere_ai.planning.admitted import answers, concerned, final_situation, refusals, undecided
+from vsphere_ai.planning.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.moved_view import view_after
@@ -165,13 +166,14 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     left = view_after(done.view, impact.migrations)
     every = [p.step for p in ordered]
     asked = concerned(every, done.before)
-    admitted = tuple(answers(final_situation(left, every, running), asked))
-    findings = (*(found or unread(done.view)), *undecided(admitted, asked))
+    final = final_situation(left, every, running)
+    admitted = tuple(answers(final, asked))
+    findings = (*(found or unread(done.view)), *undecided(admitted, asked), *of_adopted(final, impact.adopted))
     against = {
         *done.problems,
         *in_the_way,
         *_stranded(done, impact.power_cycles),
-        *_no_room(left, desired, changing),
+        *_no_room(final, desired, changing),
         *refusals(admitted, asked, {p.target for p in done.problems}),
         *_as_problems(findings, estate),
         *silent(impact, done.before),
@@ -352,14 +354,15 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
                 yield Problem(vm, "power.stranded", message, help)
 
 
-def _no_room(view: View, desired: TargetPlans, changing: Iterable[Target]) -> Iterator[Problem]:
+def _no_room(final: Situation, desired: TargetPlans, changing: Iterable[Target]) -> Iterator[Problem]:
     """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
-    estate, touched = view.estate, set(changing)
+    estate, touched = final.view.estate, set(changing)
     concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
     if not concerned:
         return
     spare = max((p.spare_hosts for p in desired.values()), default=0)
-    yield from (p for p in problems_of(view, will_run(estate, desired), spare) if p.target.ref in concerned)
+    found = problems_of(final.view, will_run(estate, desired), spare, final)
+    yield from (p for p in found if p.target.ref in concerned)
 
 
 def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:

@@ -71,13 +71,13 @@ def anti_affinity(case: Case) -> Assessed | None:
     "GPUs for a restart elsewhere",
     source="vSphere Availability 7.0, Admission Control; NVIDIA Virtual GPU Software Documentation, vSphere HA",
     verdicts={
-        "pass": "after the loss of any one host, all VMs with vGPUs find GPUs",
+        "pass": "after the loss of any one host, all VMs with vGPUs find GPUs on hosts that take them",
         "warn": "after the loss of a host some do not",
         "unknown": "the GPUs or the VMs of the cluster were not read",
     },
 )
 def spare_host(case: Case) -> Assessed | None:
-    """VMs with vGPUs start elsewhere only where GPUs with room for their types are left: one host more than needed."""
+    """VMs with vGPUs start elsewhere only where hosts that take them have GPUs with room: one host more than needed."""
     if not any(case.farm.view.estate[v.ref].get("config.hardware.device") for v in case.farm.vms_in(case.ref)):
         return None
     why = case.records.spare.get(case.ref)
