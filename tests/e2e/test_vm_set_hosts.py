@@ -39,6 +39,27 @@ def test_vms_that_find_no_host_are_refused_before_anything_is_made(sets, names, 
     assert sets.refused(gpus(names, profile, **fields)) == {"vm_set.no-room"}
 
 
+def test_capacity_counts_the_vms_that_a_set_makes(sets, cli):
+    """There are two GPUs on each of two hosts."""
+    fits = cli.file(gpus("train-[01:04]", "grid_a100-40c"))
+    assert sets("capacity", fits) == 0, cli.err
+    assert "FITS (exact)" in cli.out
+    assert sets("capacity", cli.file(gpus("train-[01:05]", "grid_a100-40c"), "more.yml")) == 1
+    assert "DOES NOT FIT (exact)" in cli.out
+    assert "5 of grid_a100-40c are to power on on the 4 GPUs of esx01.lab.local" in cli.out.replace("\n  ", " ")
+
+
+def test_the_node_health_check_of_a_playbook_has_the_sizes_of_its_vms(sets, cli):
+    playbook = cli.file(play("train-[01:02]", nics=1, cpus=16, memory_gb=64))
+    assert sets("apply", playbook, "--yes") == 0, cli.out + cli.err
+    checks = {}
+    for what in (playbook, "train-*"):
+        assert sets("render", "nhc", what) == 0, cli.err
+        checks[what] = [line for line in cli.out.splitlines() if "check_hw_cpu" in line or "physmem" in line]
+    assert checks[playbook] == checks["train-*"]
+    assert any("check_hw_cpuinfo 16 16 16" in line for line in checks[playbook])
+
+
 BY_HOST = """
   one: {subnet: 10.40.1.0/24, ranges: [10.40.1.11-10.40.1.20], affinity: {hosts: [esx01.*]}, quarantine: 0}
   two: {subnet: 10.40.2.0/24, ranges: [10.40.2.11-10.40.2.20], affinity: {hosts: [esx02.*]}, quarantine: 0}
@@ -62,6 +83,41 @@ def test_a_host_without_the_port_group_is_none_for_the_set(three, cli):
         "esx01.lab.local",
         "esx02.lab.local",
     }
+
+
+SRIOV = "{name: rdma1, port_group: dvpg-rdma, type: sriov, role: rdma, addresses: rail1}"
+
+
+def with_functions(sets, make_lab, monkeypatch, *counts):
+    """A farm of hosts with so many virtual functions behind the port group of RDMA."""
+    head, hosts = FARM.split("hosts:\n")
+    one, rest = hosts.split("vms:\n")
+    alike = "".join(
+        one.replace("esx[01:02]", f"esx{number:02}").replace("rdma: vmrdma0", f"rdma: vmrdma0, vfs: {count}")
+        for number, count in enumerate(counts, 1)
+    )
+    sets.lab = make_lab(f"{head}hosts:\n{alike}vms:\n{rest}")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+
+
+def test_sriov_adapters_are_where_functions_are_free(sets, make_lab, monkeypatch, cli):
+    with_functions(sets, make_lab, monkeypatch, 1, 3, 0)
+    sets.applied(play("train-[01:04]", cards=(SRIOV,)))
+    hosts = [vm["host"] for vm in sets.vms().values() if vm["name"].startswith("train")]
+    assert sorted(hosts) == ["esx01.lab.local"] + ["esx02.lab.local"] * 3
+    assert "vm_set.no-room" in sets.refused(play("train-[01:05]", cards=(SRIOV,)))
+    assert "no virtual function is free for dvpg-rdma: vmnic4 (0000:5e:00.0) has 3, 3 in use there" in cli.out
+    # one that is made again takes the function of the one before
+    assert sets("replace", cli.file(play("train-[01:04]", cards=(SRIOV,))), "train-02", "--yes", "--destroy", "1") == 0
+
+
+def test_a_host_without_virtual_functions_is_none_for_sriov(sets, make_lab, monkeypatch, cli):
+    with_functions(sets, make_lab, monkeypatch, 0, 0)
+    assert "vm_set.no-host" in sets.refused(play("train-01", cards=(SRIOV,)))
+    assert "esx01.lab.local: no virtual function is free for dvpg-rdma: vmnic4 (0000:5e:00.0) has 0" in cli.out
+    # functions that the same playbook makes are there
+    functions = "- hosts: esx01.*\n  sriov: {'0000:5e:00.0': 2}\n  rolling: {evacuate: power_off}\n"
+    sets.applied(functions + play("train-01", cards=(SRIOV,)), "--reboot", "1")
 
 
 LEAVES = """

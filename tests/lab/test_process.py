@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from vsphere_ai.cli.lab import command
 from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.lab import process
+from vsphere_ai.language.inventory import load_inventory
 
 BARE = "name: bare\nhosts: [{name: esx1}]\n"
 
@@ -137,3 +138,20 @@ def test_a_lab_ends_with_the_process_it_was_tied_to(directory):
     _, status = os.waitpid(lab.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert process.find(directory) is None
+
+
+def test_folders_whose_names_an_inventory_does_not_take_are_groups_too(directory, tmp_path):
+    scenario = tmp_path / "folders.yml"
+    folders = ("AI VMs", "all", "ai/training", "web/training", "2nd", "Ümläute")
+    vms = ", ".join(f"{{name: vm-{n}, host: esx1, folder: '{folder}'}}" for n, folder in enumerate(folders))
+    scenario.write_text(f"{BARE}vms: [{vms}]\n", encoding="utf-8")
+    process.start(directory, scenario)
+    found = load_inventory(directory / "connection.yml").vms
+    assert {name: group.selector.folder[0] for name, group in found.items()} == {
+        "AI-VMs": "AI VMs",
+        "vms-all": "all",
+        "training": "ai/training",
+        "web-training": "web/training",
+        "vms-2nd": "2nd",
+        "ml-ute": "Ümläute",
+    }

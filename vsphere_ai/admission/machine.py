@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
@@ -70,8 +71,8 @@ class Machine:
     """A VM as its host has to carry it. MB are 2^20 bytes; None: not known.
 
     `reserved_mb` is the memory that is guaranteed to the guest, `overhead_mb` what the host adds. `claims` are whole
-    PCI devices, `functions` the physical functions (PCI addresses, "" = any) of SR-IOV adapters. `demands_all_memory`
-    names the devices for which all memory has to be reserved.
+    PCI devices, `functions` the virtual functions of SR-IOV adapters. `demands_all_memory` names the devices for which
+    all memory has to be reserved.
     """
 
     ref: str
@@ -88,7 +89,7 @@ class Machine:
     firmware: str = ""
     vgpus: tuple[str, ...] = ()
     claims: tuple[pci.Claim, ...] = ()
-    functions: tuple[str, ...] = ()
+    functions: tuple[Demand, ...] = ()
     demands_all_memory: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     datastores: tuple[str, ...] = ()
@@ -157,15 +158,19 @@ def _changed(devices: Iterable[VirtualObject], changes: Sequence[VirtualObject])
 
 
 def machine_of(
-    facts: Facts, vgpus: tuple[str, ...] | None = None, claims: tuple[pci.Claim, ...] | None = None
+    facts: Facts,
+    vgpus: tuple[str, ...] | None = None,
+    claims: tuple[pci.Claim, ...] | None = None,
+    functions: tuple[Demand, ...] | None = None,
 ) -> Machine:
-    """Return what a VM takes. `vgpus` and `claims` are those that a plan gives it; None: those of its devices."""
+    """Return what a VM takes. The others are what a plan gives it; None: those of its devices."""
     devices = tuple(facts.get(DEVICES) or ())
     backings = [d.get("backing") or {} for d in devices]
     own = tuple(str(b["vgpu"]).lower() for d, b in zip(devices, backings, strict=True) if is_vgpu(d) and b.get("vgpu"))
     whole = tuple(c for d in devices if not is_vgpu(d) and (c := pci.claim_of(d)) is not None)
     vgpus, claims = (own if vgpus is None else vgpus), (whole if claims is None else claims)
-    functions = tuple(_function(d) for d in devices if d.get("_typeName") == SRIOV)
+    if functions is None:
+        functions = tuple(_function(d) for d in devices if d.get("_typeName") == SRIOV)
     memory, cpus = facts.get(MEMORY), facts.get(CPUS)
     reserved = memory if facts.get(LOCKED) else facts.get(RESERVED, 0 if memory is not None else None)
     pvrdma = any(d.get("_typeName") == PVRDMA for d in devices)
@@ -226,10 +231,12 @@ def _number(version: object) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _function(device: VirtualObject) -> str:
+def _function(device: VirtualObject) -> Demand:
     function = (device.get("sriovBacking") or {}).get("physicalFunctionBacking") or {}
-    address = str(function.get("id") or "").lower()
-    return "" if address.startswith("automatic") else address
+    address = str(function.get("id") or "automatic").lower()
+    backing = device.get("backing") or {}
+    network = next(iter(_networks([backing])), "") or str(backing.get("network") or "")
+    return Demand("", network, "auto" if address.startswith("automatic") else address)
 
 
 def _networks(backings: Iterable[VirtualObject]) -> Iterable[str]:

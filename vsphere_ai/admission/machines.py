@@ -8,6 +8,7 @@ from functools import cached_property
 
 from vsphere_ai.admission.machine import DEVICES, Machine, facts_after, has_fixed, machine_of
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
@@ -48,7 +49,7 @@ class Machines:
                 self._planned[ref] = self.present(ref)
             else:
                 vm, after = Target("vm", facts.name, ref), facts_after(facts, steps)
-                made = machine_of(after, vgpus_of(vm, view), claims_of(vm, view))
+                made = machine_of(after, vgpus_of(vm, view), claims_of(vm, view), functions_of(vm, view))
                 self._planned[ref] = replace(made, tied_to=self._tied(facts, after))
         return self._planned[ref]
 
@@ -72,6 +73,11 @@ class Machines:
 def claims_of(vm: Target, view: View) -> tuple[pci.Claim, ...]:
     """Return the whole PCI devices that a VM will have: planned, else as stated, else those of its configuration."""
     return tuple(c for _, state in device_states(view, vm.ref) for c in state.whole_devices(vm, view))
+
+
+def functions_of(vm: Target, view: View) -> tuple[Demand, ...]:
+    """Return the virtual functions that a VM will have, as `claims_of` has its devices."""
+    return tuple(d for _, state in device_states(view, vm.ref) for d in state.virtual_functions(vm, view))
 
 
 def _is_stated(view: View, ref: str) -> bool:

@@ -22,6 +22,7 @@ from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import NO_SPARE
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
@@ -31,6 +32,7 @@ from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.reading.host_calls import DEVICES, asked_by, may_accelerate
 from vsphere_ai.resources import kinds
+from vsphere_ai.sets.host_choice import NO_ROOM
 
 Uses = dict[str, tuple[GpuUse, ...]]
 """Host name -> its GPUs."""
@@ -126,13 +128,20 @@ def _answer(
     else:
         desired = session.desired(loaded, estate)
         problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
-        view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
-        situation = final_situation(view, [p.step for p in plan.steps], wanted)
+        view, running = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
+        situation = final_situation(view, [p.step for p in plan.steps], running)
+        wanted = running | _homeless(estate)
         chosen = _concerned(estate, desired)
         asked = max((p.spare_hosts for p in desired.values()), default=0)
     spare = asked if spare_hosts is None else spare_hosts
     verdict = replace(_verdict(situation, chosen, wanted, spare), problems=problems) if loaded or spare else None
     return _uses(view, chosen, wanted), verdict
+
+
+def _homeless(estate: Estate) -> frozenset[str]:
+    """Return new VMs of sets for which no host was found, so that they are left over."""
+    new = (m for m in members_of(estate) if not m.exists and not m.leaving)
+    return frozenset(m.ref for m in new if any(f.rule == NO_ROOM for f in m.faults))
 
 
 def _as_it_is(estate: Estate) -> View:

@@ -10,13 +10,12 @@ from typing import Literal
 import yaml
 
 from vsphere_ai.app.events import Emit, Remark, ignore
-from vsphere_ai.app.nodes import NodesRequest, NodesResult, list_nodes, meant
+from vsphere_ai.app.nodes import NodesRequest, list_nodes, meant
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Mark
 from vsphere_ai.health import nhc, prometheus
 from vsphere_ai.language.document import Faults, excerpt, load, require, text_of
-from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.topology import VmCpus
 
 Form = Literal["nhc", "prometheus"]
 
@@ -39,11 +38,15 @@ def export_nodes(request: NodesExportRequest, emit: Emit = ignore) -> str:
     found = list_nodes(_wanted(request), emit)
     name = request.set or " ".join(request.what)
     if request.form == "nhc":
-        return nhc.written(found.nodes, {n.vm: _size(found, n) for n in found.nodes}, name)
+        return nhc.written(found.nodes, {n.vm: _size(n.cpus) for n in found.nodes if n.cpus.count}, name)
     for node in found.nodes:
         if not node.address:
             emit(Remark("render.guest", f"no address of {node.vm} is known: no alert is about it"))
     return yaml.safe_dump(prometheus.rule_file(found.nodes, name), sort_keys=False, width=100)
+
+
+def _size(cpus: VmCpus) -> nhc.Size:
+    return nhc.Size(max(1, cpus.count // cpus.per_socket), cpus.count, cpus.memory_mb // 1024)
 
 
 def check_node_files(form: Form, files: Sequence[Path]) -> int:
@@ -63,13 +66,6 @@ def _wanted(request: NodesExportRequest) -> NodesRequest:
     if len(request.what) == 1:
         return meant(request.what[0], request.estate, set=request.set)
     return NodesRequest(vms=tuple(request.what), estate=request.estate)
-
-
-def _size(found: NodesResult, node: Node) -> nhc.Size:
-    facts = found.estate.get(node.ref) or Facts(node.ref)
-    cpus = int(facts.get("config.hardware.numCPU") or 0)
-    cores = int(facts.get("config.hardware.numCoresPerSocket") or 0) or 1
-    return nhc.Size(max(1, cpus // cores), cpus, int(facts.get("config.hardware.memoryMB") or 0) // 1024)
 
 
 def _nhc(path: Path, faults: Faults) -> int:

@@ -81,7 +81,7 @@ def _remember_names(estate: Estate) -> None:
 
 
 def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Depth] | None = None) -> Estate:
-    """Read what planning a playbook needs, and as deeply as `more` says besides."""
+    """Read what planning a playbook needs, and as deeply as `more` says besides, of an estate with its sets."""
 
     def ask(estate: Estate) -> tuple[Query, ...]:
         laid = session.laid_out(playbook, estate, addresses=False).estate
@@ -90,8 +90,8 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
     def choose(estate: Estate) -> Depth:
         laid = session.laid_out(playbook, estate, addresses=False)
         depth = depth_for(laid.estate, session.desired(playbook, laid.estate))
-        depth = replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
-        return depth | more(estate) if more else depth
+        depth = depth | more(laid.estate) if more else depth
+        return replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
 
     laid = session.laid_out(playbook, read_with(session, choose, ask))
     session.vcenter.knows(laid.real)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice, VirtualDevice
+from vsphere_ai.fabric.matching import assigned
 from vsphere_ai.model.facts import Facts
 
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
@@ -188,21 +189,10 @@ def choices(facts: Facts, claims: Iterable[Claim]) -> tuple[tuple[str, ...], ...
 
 def has_room(facts: Facts, mine: Iterable[Claim], others: Iterable[Claim]) -> bool:
     """Return whether a host has a device for each claim besides those of others, in any assignment."""
-    holder: dict[str, Sequence[str]] = {}
-
-    def place(possible: Sequence[str], tried: set[str]) -> bool:
-        for address in possible:
-            if address not in tried:
-                tried.add(address)
-                if address not in holder or place(holder[address], tried):
-                    holder[address] = possible
-                    return True
-        return False
-
     # other VMs come first; one that finds no device is skipped, because it is not this VM's problem
-    for possible in choices(facts, others):
-        place(possible, set())
-    return all(place(possible, set()) for possible in choices(facts, mine))
+    theirs, own = list(choices(facts, others)), list(choices(facts, mine))
+    found = assigned([*theirs, *own])
+    return all(number in found for number in range(len(theirs), len(theirs) + len(own)))
 
 
 def signed(value: int) -> int:

@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -134,9 +135,20 @@ def connection(lab: Lab, port: int) -> str:
             "addresses": lab.guests.addresses,
         },
         "hosts": _host_groups(lab.scenario),
-        "vms": {f.rpartition("/")[2]: {"folder": f} for f in dict.fromkeys(v.folder for v in lab.scenario.vms) if f},
+        "vms": _vm_groups(lab.scenario),
     }
     return "".join(f"{key}: {json.dumps(value, indent=2)}\n" for key, value in document.items())
+
+
+def _vm_groups(scenario: Scenario) -> dict[str, Any]:
+    """Return a group for each folder of VMs, called like it as far as an inventory can have that name."""
+    groups: dict[str, Any] = {}
+    for folder in dict.fromkeys(v.folder.strip("/") for v in scenario.vms if v.folder.strip("/")):
+        plain = [re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") for text in (folder.rpartition("/")[2], folder)]
+        names = (*plain, f"vms-{plain[1]}", *(f"vms-{plain[1]}-{number}" for number in range(len(scenario.vms))))
+        usable = (n for n in names if n not in groups and n != "all" and re.match(r"[A-Za-z_]", n))
+        groups[next(usable)] = {"folder": folder}
+    return groups
 
 
 def _host_groups(scenario: Scenario) -> dict[str, Any]:

@@ -8,9 +8,8 @@ it is off, before the device names a part of that host, is unverified.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vsphere_ai.admission.admit import admit, every_requirement
 from vsphere_ai.admission.gpus import observed_profiles, question_of
@@ -202,8 +201,6 @@ def _taken(estate: Estate, host: Target, without: Collection[str]) -> set[str]:
         if estate.is_on(vm.ref) and vm.ref not in without:
             claims = (pci.claim_of(d) for d in _devices(estate[vm.ref]))
             found |= {c.address for c in claims if c is not None and c.address}
-            adapters = (d for d in _devices(estate[vm.ref]) if d["_typeName"] == SRIOV)
-            found |= {f"vf {_function_of(d)} {vm.ref} {d['key']}" for d in adapters}
     return found
 
 
@@ -236,8 +233,6 @@ class _Devices:
                 if not free:
                     return "has no free device of the model that it takes"
                 self._taken.add(free[0])
-            elif device["_typeName"] == SRIOV and (why := self._why_no_function(device)):
-                return why
         return found
 
     def _free(self, models: Collection[tuple[int, int]]) -> list[str]:
@@ -262,26 +257,6 @@ class _Devices:
             "vendorId": pci.signed(there.vendor),
             "systemId": Deferred(center.ref if center else "", "HostSystem", self._to.name, path),
         }
-
-    def _why_no_function(self, device: VirtualDevice) -> str:
-        """Return why an SR-IOV adapter finds no virtual function: it keeps the address of its physical function."""
-        address = _function_of(device)
-        infos = {str(i["id"]).lower(): i for i in self._estate[self._to.ref].get(pci.PASSTHRU) or ()}
-        functions = {a: int(i.get("numVirtualFunction") or 0) for a, i in infos.items() if i.get("sriovActive")}
-        wanted = {address: functions.get(address, 0)} if address else functions
-        used = sum(1 for a in self._taken if a.startswith(f"vf {address} " if address else "vf "))
-        if sum(wanted.values()) <= used:
-            return f"has no free virtual function{f' of the NIC {address}' if address else ''}"
-        self._taken.add(f"vf {address} {self._vm.ref} {device['key']}")
-        return ""
-
-
-def _function_of(device: VirtualDevice) -> str:
-    """Return the PCI address of the physical function that an SR-IOV adapter names; empty for any."""
-    backing: Mapping[str, Any] = device
-    function = (backing.get("sriovBacking") or {}).get("physicalFunctionBacking") or {}
-    address = str(function.get("id") or "").lower()
-    return "" if address.startswith("automatic") else address
 
 
 def _devices(facts: Facts) -> Iterator[VirtualDevice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
-from vsphere_ai.fabric import pci
+from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.gpu import vgpu
 from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
@@ -14,7 +14,7 @@ from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import virtual_functions
+from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
@@ -166,8 +166,8 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
     found, each = pci.devices(facts), possible_devices(target, view, facts)
     known = [a for addresses in each for a in addresses if a in found]
     gpus, nics = [a for a in known if found[a].is_gpu], [a for a in known if found[a].is_nic]
-    for demand in virtual_functions.demands(view, [target]):
-        behind = virtual_functions.behind(view, facts, demand.port_group)
+    for demand in function_demands.demands(view, [target]):
+        behind = virtual_functions.behind(view.estate, facts, demand.port_group)
         nics += [f.pci for f in behind if f.pci in found and demand.function in ("auto", f.pci)]
     return _Ends(tuple(dict.fromkeys(gpus)), tuple(dict.fromkeys(nics)), all(len(addresses) == 1 for addresses in each))
 

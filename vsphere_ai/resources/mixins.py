@@ -8,6 +8,7 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
@@ -37,6 +38,10 @@ class VmDevices(Placed):
 
     def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
         """Return the whole PCI devices this state gives a VM."""
+        return ()
+
+    def virtual_functions(self, vm: Target, view: View) -> tuple[Demand, ...]:
+        """Return the virtual functions of NICs this state gives a VM; a port group may be what a playbook calls it."""
         return ()
 
     def needs_together(self, vm: Target, view: View) -> bool:

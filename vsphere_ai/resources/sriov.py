@@ -7,15 +7,16 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field
 
+from vsphere_ai.fabric import virtual_functions
+from vsphere_ai.fabric.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pci_address import PciAddress, distinct
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import virtual_functions
+from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources._helpers.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 MANAGER = "configManager.pciPassthruSystem"
@@ -75,10 +76,11 @@ class Sriov(Resource):
     def _use_problems(self, target: Target, view: View, changing: Mapping[str, int]) -> Iterator[Problem]:
         """VMs that run here, and of which the playbook says nothing else, keep their virtual functions."""
         facts = view.facts(target.ref)
-        vms = [v for v in virtual_functions.running(view, target.ref) if (v.ref, "adapters") not in view.stated]
-        asked = virtual_functions.demands(view, vms)
-        before = virtual_functions.without(view, facts, asked)
-        left_out = [d for d in virtual_functions.without(view, _with(facts, changing), asked) if d not in before]
+        vms = [v for v in function_demands.running(view, target.ref) if (v.ref, "adapters") not in view.stated]
+        asked = function_demands.demands(view, vms)
+        before = virtual_functions.unserved(view.estate, facts, asked)
+        after = virtual_functions.unserved(view.estate, _with(facts, changing), asked)
+        left_out = [d for d in after if d not in before]
         names = sorted({view.facts(d.vm).name for d in left_out})
         if names:
             remedy = "keep as many as the VMs on this host have, or move them to another host first"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.admission.admit import admit, requirements
+from vsphere_ai.admission.admit import admit, every_requirement, requirements
 from vsphere_ai.admission.gpus import as_laid_out, question_of
 from vsphere_ai.admission.machine import LOCKED, Machine
 from vsphere_ai.admission.machines import Machines
@@ -16,6 +16,7 @@ from vsphere_ai.admission.requirements.vcpus import CORES
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.verdict import GpuHosts
 from vsphere_ai.fabric import networks
+from vsphere_ai.fabric.virtual_functions import physical_functions
 from vsphere_ai.language.play import TargetPlans, stated_of
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
@@ -35,8 +36,13 @@ from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
 from vsphere_ai.sets.rules import allows
 
-ALONE = requirements(shared=False, without=("admission.sockets",))
-"""What depends on host and VM only; what no host changes is said by the plan."""
+NO_ROOM = "no-room"
+"""The fault of a new VM for which hosts would do, but none has room."""
+ALONE = (
+    *requirements(shared=False, without=("admission.sockets",)),
+    *(r for r in every_requirement() if r.id == "admission.sriov"),
+)
+"""What depends on host and VM only, asked of a host without VMs; what no host changes is said by the plan."""
 TOGETHER = requirements(
     shared=True, without=("admission.gpu", "admission.devices", "admission.ha", "admission.vm-rule")
 )
@@ -196,13 +202,18 @@ def _room(situation: Situation, host: Target, *, devices: bool) -> HostRoom:
     return HostRoom(
         facts,
         lambda needs: _against(situation, facts, needs),
-        (*load.__dict__.values(), room, facts.get(CORES), facts.get(MHZ)),
+        (*load.__dict__.values(), room, facts.get(CORES), facts.get(MHZ), _functions(facts)),
         None if room is None else (room - load.memory_mb).low,
         tuple(taken) if devices else (),
         Counter(members[vm.ref].set for vm in there if vm.ref in members and members[vm.ref].exists),
         # a new VM is on a host only for the time being
         (sum(vm.ref not in members or members[vm.ref].exists for vm in there),),
     )
+
+
+def _functions(host: Facts) -> str:
+    """Return the name of a host with virtual functions: which VMs it takes depends on its switches as well."""
+    return host.name if any(f.now for f in physical_functions(host).values()) else ""
 
 
 def _against(situation: Situation, host: Facts, needs: Sequence[Need]) -> str:
@@ -294,7 +305,7 @@ def _refusal(chooser: Chooser, there: Mapping[str, Sequence[Need]], alike: _Alik
         return Fault("no-host", f"no host can run it: {'; '.join(reasons)}", "see what each host lacks")
     reasons = [f"{host}: {_lack(chooser, host, need, there.get(host, ()))}" for host in sorted(need.hosts)]
     reasons += [f"{host}: {why}" for host, why in sorted(alike.unfit.items())]
-    return Fault("no-room", f"no host has room for it: {'; '.join(reasons[:8])}", "make fewer VMs, or make room")
+    return Fault(NO_ROOM, f"no host has room for it: {'; '.join(reasons[:8])}", "make fewer VMs, or make room")
 
 
 def _lack(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:

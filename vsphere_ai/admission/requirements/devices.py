@@ -1,26 +1,24 @@
-"""Whole PCI devices and SR-IOV functions that the host has free."""
+"""Whole PCI devices that the host has free."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, STARTS, Case, Quantity, Reason, requirement
-from vsphere_ai.admission.machine import Machine
+from vsphere_ai.admission.base import RUNS, STARTS, Case, Reason, requirement
 from vsphere_ai.fabric import pci
 
 
 @requirement(
     "admission.devices",
-    "Passthrough devices and SR-IOV functions",
+    "Passthrough devices",
     occasions=STARTS | {"ha_restart"},
-    source="vSphere Web Services API, VirtualPCIPassthroughDynamicBackingInfo and HostSriovInfo",
+    source="vSphere Web Services API, VirtualPCIPassthroughDynamicBackingInfo",
     reads={"HostSystem": pci.PATHS},
     faults=("InsufficientHostCapacityFault", "GenericVmConfigFault"),
     shared=True,
 )
 def devices(case: Case) -> Iterator[Reason]:
-    """The host passes a free device through for each one of the VM, and has a function for each SR-IOV adapter.
+    """The host passes a free device through for each one of the VM.
 
     Devices are matched to all VMs there together, in any assignment.
     """
@@ -34,8 +32,6 @@ def devices(case: Case) -> Iterator[Reason]:
             why = "another VM has it" if passed else "it is not passed through there"
             help = "pass such a device through on the host, or give the VM another one"
             yield case.no(f"it has no free {named}: {why}", help, fault="InsufficientHostCapacityFault")
-    if vm.functions:
-        yield from _functions(case, others)
 
 
 @requirement(
@@ -59,28 +55,3 @@ def fixed_device(case: Case) -> Reason | None:
 
 def _named(claim: pci.Claim, host: object) -> str:
     return f"device {claim.address}" if claim.address else "device of the models that it allows"
-
-
-def _functions(case: Case, others: list[Machine]) -> Iterator[Reason]:
-    infos = case.host.get(pci.PASSTHRU)
-    if infos is None:
-        yield case.unknown("its SR-IOV functions were not read")
-        return
-    have = {
-        str(i["id"]).lower(): int(i.get("numVirtualFunction") or 0)
-        for i in infos
-        if i.get("sriovActive") or i.get("sriovEnabled")
-    }
-    taken = Counter(f for m in others for f in m.functions)
-    need = Counter(case.vm.functions)
-    for address, count in need.items():
-        free = (have.get(address, 0) - taken[address]) if address else sum(have.values()) - taken.total()
-        if count > free:
-            of = f" of the NIC {address}" if address else ""
-            message = f"it has {max(free, 0)} SR-IOV functions{of} free, the VM needs {count}"
-            yield case.no(
-                message,
-                "raise sriov: {vfs: N} on the host",
-                quantity=Quantity(count, free, "functions"),
-                fault="InsufficientHostCapacityFault",
-            )

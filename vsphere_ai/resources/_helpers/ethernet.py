@@ -5,7 +5,7 @@ Source: vSphere Web Services API reference, VirtualEthernetCard and the types de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vsphere_ai.fabric import networks
@@ -142,28 +142,3 @@ def wrong_address(mac: str) -> str:
     if parts[:3] == [0x00, 0x50, 0x56] and parts[3] > 0x3F:
         return "of VMware's range, 00:50:56:00:00:00 to 00:50:56:3f:ff:ff may be given by hand"
     return ""
-
-
-def assigned(allowed: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Give each of several askers one of the places it allows, as many askers as can have one; asker -> place.
-
-    An asker gets the first place that is free, so that equals keep their order (bipartite matching, Kuhn).
-    """
-    holder: dict[int, int] = {}
-
-    def place_for(asker: int, tried: set[int]) -> bool:
-        free = next((p for p in allowed[asker] if p not in holder), None)
-        if free is not None:
-            holder[free] = asker
-            return True
-        for place in allowed[asker]:
-            if place not in tried:
-                tried.add(place)
-                if place_for(holder[place], tried):
-                    holder[place] = asker
-                    return True
-        return False
-
-    for asker in range(len(allowed)):
-        place_for(asker, set())
-    return {asker: place for place, asker in holder.items()}

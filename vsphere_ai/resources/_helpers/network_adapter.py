@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from vsphere_ai.fabric import nioc
+from vsphere_ai.fabric.matching import assigned
 from vsphere_ai.model.pci_address import SPELLINGS, normal_pci
 from vsphere_ai.model.state import Settings, observed, setting
 from vsphere_ai.model.view import View
@@ -174,7 +175,7 @@ def matched(entries: Sequence[NetworkAdapter], have: Sequence[NetworkAdapter]) -
 
     Of equals (same type, same port group) one that is as stated already comes first, then the next in order.
     """
-    found = ethernet.assigned([[i for i, nic in enumerate(have) if _is_as(nic, e)] for e in entries])
+    found = assigned([[i for i, nic in enumerate(have) if _is_as(nic, e)] for e in entries])
     free = [i for i in range(len(have)) if i not in found.values()]
     for index, entry in enumerate(entries):
         if index not in found:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
-from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import dvs, nioc, virtual_functions
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, virtual_functions
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pool_use
 from vsphere_ai.resources._helpers.adapter_changes import device_changes, in_words, order_notes
 from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
@@ -178,12 +178,18 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
     @property
     def is_bound(self) -> bool:
         """Whether there are SR-IOV adapters."""
-        return bool(virtual_functions.demands_of("", self.adapters or ()))
+        return bool(function_demands.demands_of("", self.adapters or ()))
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
-        wanted = virtual_functions.demands_of("", self.adapters or ())
-        return not wanted or not virtual_functions.without(view, view.facts(host.ref), wanted)
+        wanted = function_demands.demands_of("", self.adapters or ())
+        return not wanted or not virtual_functions.unserved(view.estate, view.facts(host.ref), wanted)
+
+    def virtual_functions(self, vm: Target, view: View) -> tuple[virtual_functions.Demand, ...]:
+        """Return those of its SR-IOV adapters, with those that stay beside the ones that a playbook lists."""
+        only_stated = (vm.ref, self.kind) in view.stated and not view.is_planned(vm.ref, self.kind)
+        cards = (self.settle(vm, view) if only_stated else self).adapters
+        return function_demands.demands_of("", cards or ())
 
     def no_power_on(self, vm: Target, view: View) -> str:
         """Its network resource pools have what it and the other running VMs reserve."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from vsphere_ai.fabric import dvs, networks
+from vsphere_ai.fabric import dvs, networks, virtual_functions
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import replaced_by
-from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pvrdma_fit, virtual_functions
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pvrdma_fit
 from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter, matched
 from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
 from vsphere_ai.resources.mixins import offered, stated
@@ -149,12 +149,12 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
     facts = view.facts(host.ref)
     old = replaced_by(view.estate, target.ref)  # destroyed before this one is made
     gone = {target.ref, old.ref if old else ""}
-    others = [v for v in virtual_functions.running(view, host.ref) if v.ref not in gone]
-    wanted = (*virtual_functions.demands(view, others), *virtual_functions.demands(view, [target]))
-    short = virtual_functions.without(view, facts, wanted)
+    others = [v for v in function_demands.running(view, host.ref) if v.ref not in gone]
+    wanted = (*function_demands.demands(view, others), *function_demands.demands(view, [target]))
+    short = virtual_functions.unserved(view.estate, facts, wanted)
     for nic in dict.fromkeys(n.model_copy(update={"device": None}) for n in asked):
         name = ethernet.named(view.estate, nic.port_group)
-        nics = virtual_functions.behind(view, facts, nic.port_group)
+        nics = virtual_functions.behind(view.estate, facts, nic.port_group)
         if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
             what = f"{nic.physical_function} of {host.name} is not behind {name}"
             yield Problem(target, "sriov.no-vf", what, f"behind it: {virtual_functions.listed(nics)}")

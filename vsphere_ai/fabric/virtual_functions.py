@@ -5,17 +5,12 @@ Source: vSphere Networking 7.0, "Single Root I/O Virtualization"; vSphere Web Se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs
-from vsphere_ai.fabric.dvs import switch_of
-from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
-from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.ethernet import assigned
-from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter
-from vsphere_ai.resources.mixins import kinds_with, offered
+from vsphere_ai.fabric import dvs, networks
+from vsphere_ai.fabric.matching import assigned
+from vsphere_ai.model.facts import Estate, Facts
 
 DEVICES = "config.pciPassthruInfo"
 PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")
@@ -36,7 +31,10 @@ class PhysicalFunction:
 
 @dataclass(frozen=True)
 class Demand:
-    """One SR-IOV adapter: of which VM, on which port group, and from which NIC (PCI address, or ``auto``)."""
+    """One SR-IOV adapter: of which VM, on which port group, and from which NIC (PCI address, or ``auto``).
+
+    The port group is a reference, or what it is called.
+    """
 
     vm: str
     port_group: str
@@ -61,10 +59,10 @@ def physical_functions(host: Facts) -> dict[str, PhysicalFunction]:
     return made
 
 
-def behind(view: View, host: Facts, network: str) -> tuple[PhysicalFunction, ...]:
+def behind(estate: Estate, host: Facts, network: str) -> tuple[PhysicalFunction, ...]:
     """Return the NICs of a host that a distributed port group goes out by, whether they have functions or not."""
-    group = view.estate.get(network)
-    switch = switch_of(view.estate, group)
+    group = estate.get(network) or networks.for_host(estate, host.ref, network).network
+    switch = dvs.switch_of(estate, group)
     proxy = dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
     if group is None or proxy is None:
         return ()
@@ -75,33 +73,7 @@ def behind(view: View, host: Facts, network: str) -> tuple[PhysicalFunction, ...
     return tuple(known[n] for n in wanted if n in known)
 
 
-def possible(view: View, host: Facts, demand: Demand) -> tuple[str, ...]:
-    """Return the PCI addresses an adapter can have a virtual function of on a host."""
-    return tuple(f.pci for f in behind(view, host, demand.port_group) if f.now and demand.function in ("auto", f.pci))
-
-
-def demands(view: View, vms: Iterable[Target]) -> tuple[Demand, ...]:
-    """Return what VMs ask for, as they are or as this plan makes them."""
-    found = ((vm.ref, state.cards() or ()) for vm in vms for state in offered(view, vm.ref, HasAdapters))
-    return tuple(demand for vm, cards in found for demand in demands_of(vm, cards))
-
-
-def demands_of(vm: str, cards: Iterable[NetworkAdapter]) -> tuple[Demand, ...]:
-    """Return what adapters of a VM ask for."""
-    return tuple(Demand(vm, c.port_group, c.physical_function or "auto") for c in cards if c.type == "sriov")
-
-
-def running(view: View, host: str) -> tuple[Target, ...]:
-    """Return the VMs of a host that hold their functions, or will: those that are on, and those this plan changes."""
-    return tuple(
-        v
-        for v in view.estate.vms_on(host)
-        if view.facts(v.ref).get("runtime.powerState") == "poweredOn"
-        or any(view.is_planned(v.ref, kind) for kind in kinds_with(HasAdapters))
-    )
-
-
-def without(view: View, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, ...]:
+def unserved(estate: Estate, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, ...]:
     """Return the demands that get no virtual function on a host; as few as possible, the last ones first."""
     asked = tuple(wanted)
     known = {pci: f for pci, f in sorted(physical_functions(host).items()) if f.now}
@@ -109,10 +81,18 @@ def without(view: View, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, 
     places = [pci for pci, f in known.items() for _ in range(min(f.now, len(asked)))]
     allowed = []
     for demand in asked:
-        fitting = set(possible(view, host, demand))
+        fitting = _fitting(estate, host, demand, known)
         allowed.append([i for i, pci in enumerate(places) if pci in fitting])
     matched = assigned(allowed)
     return tuple(d for i, d in enumerate(asked) if i not in matched)
+
+
+def _fitting(estate: Estate, host: Facts, demand: Demand, known: Mapping[str, PhysicalFunction]) -> frozenset[str]:
+    """Return the NICs that would do; of a standard port group it is not known which are behind it."""
+    network = estate.get(demand.port_group)
+    standard = network is not None and not network.ref.startswith(f"{dvs.PORT_GROUP}:")
+    there = known.values() if standard else behind(estate, host, demand.port_group)
+    return frozenset(f.pci for f in there if demand.function in ("auto", f.pci.lower()))
 
 
 def listed(functions: Iterable[PhysicalFunction]) -> str:

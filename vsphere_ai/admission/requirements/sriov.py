@@ -1,0 +1,40 @@
+"""Virtual functions for SR-IOV adapters."""
+
+from __future__ import annotations
+
+from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.fabric import virtual_functions
+from vsphere_ai.fabric.networks import label
+
+
+@requirement(
+    "admission.sriov",
+    "Virtual functions for SR-IOV adapters",
+    occasions=STARTS | {"ha_restart"},
+    source="vSphere Networking 7.0, Single Root I/O Virtualization; vSphere Web Services API, HostSriovInfo",
+    reads={"HostSystem": virtual_functions.PATHS},
+    faults=("GenericVmConfigFault",),
+    shared=True,
+)
+def sriov(case: Case) -> Reason | None:
+    """Each SR-IOV adapter has a free virtual function of a NIC behind its port group, or of the NIC that it names.
+
+    Functions are matched to all VMs there together, in any assignment.
+    """
+    own, host, estate = case.vm.functions, case.host, case.situation.view.estate
+    if not own:
+        return None
+    if host.get(virtual_functions.DEVICES) is None:
+        return case.unknown("its SR-IOV functions were not read")
+    taken = [d for ref, m in case.situation.on(host.ref).items() if ref != case.vm.ref for d in m.functions]
+    short = len(virtual_functions.unserved(estate, host, (*taken, *own)))
+    short -= len(virtual_functions.unserved(estate, host, taken))
+    if not short:
+        return None
+    groups = dict.fromkeys(d.port_group for d in own)
+    there = {f.pci: f for g in groups for f in virtual_functions.behind(estate, host, g)}
+    named = ", ".join(label(estate, network) if (network := estate.get(g)) else g for g in groups)
+    have = virtual_functions.listed(there.values())
+    message = f"no virtual function is free for {named}: {have}, {len(taken)} in use there"
+    help = "raise sriov: {ADDRESS: N} on the host" if there else "connect a NIC with SR-IOV to the switch there"
+    return case.no(message, help, "GenericVmConfigFault", Quantity(len(own), len(own) - short, "functions"))
