@@ -14,6 +14,16 @@ MOVING = farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3")
 STUCK = farm(vm("lic-01"), version="8.0.3", rules=rule("host-affinity", "lic-01", hosts="[esx01.lab.local]"))
 
 
+SETTING = "- vms: t-01\n  tuning: {extra_config: {a.key: '1'}}\n"
+OBJECTS = {"on": "CheckVmConfig_Task", "do": {"check-finds": "CannotUseNetwork"}}
+
+
+def only_run(cli):
+    assert cli("runs", "--format", "json") == 0
+    (run,) = json.loads(cli.out)["runs"]
+    return run["run"]
+
+
 @pytest.fixture
 def on(cli, make_lab, monkeypatch):
     """Start a farm whose vCenter answers its checks with a fault of the lab; return what plans there."""
@@ -85,3 +95,30 @@ def test_a_clone_that_only_vcenter_refuses_is_refused_with_its_fault(on):
     assert code == 1
     assert refusals(plan) == {("n-01", "vcenter.check"), ("n-02", "vcenter.check")}
     assert all("(CannotUseNetwork)" in p["message"] for p in plan["problems"])
+
+
+def test_a_rollback_asks_too(on, cli):
+    lab, own, code, _ = on(MOVING, SETTING)
+    assert (code, cli("apply", *own, "--yes")) == (0, 0), cli.err
+    run = only_run(cli)
+    lab.set_faults([OBJECTS])
+    done = changed(lab)
+    assert cli("rollback", run, "-i", own[1], "--yes") == 1
+    assert "[vcenter.check]" in cli.out
+    assert "correct what vCenter names, then roll back" in cli.out
+    assert changed(lab) == done
+    lab.post("/lab/faults/clear")
+    assert cli("rollback", run, "-i", own[1], "--yes") == 0, cli.out + cli.err
+
+
+def test_a_resumed_run_asks_too(on, cli):
+    lab, own, _, _ = on(MOVING, SETTING, {"on": "ReconfigVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}})
+    assert cli("apply", *own, "--yes") == 1
+    done = changed(lab)
+    lab.set_faults([OBJECTS])
+    assert cli("resume", only_run(cli), "-i", own[1], "--yes") == 1
+    assert "vCenter refuses to change its configuration" in cli.out + cli.err
+    assert changed(lab) == done
+    lab.post("/lab/faults/clear")
+    assert cli("resume", only_run(cli), "-i", own[1], "--yes") == 0, cli.out + cli.err
+    assert "ReconfigVM_Task" in {e["call"] for e in changed(lab)[len(done) :]}

@@ -105,7 +105,7 @@ DIFFERENCES = (
         "vCenter names a fault for a change, a power-on, a clone, a move or an evacuation, and what was read did not "
         "foresee it: it knows more than it shows, for example compute policies. The plan is refused with vCenter's "
         "fault. One that a requirement foresees as things stand, and that the plan removes first, is no difference.",
-        "correct what vCenter names, or leave the VM out of the play",
+        "correct what vCenter names, or leave the VM out",
     ),
     Difference(
         ADMITS,

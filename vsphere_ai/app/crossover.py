@@ -27,6 +27,7 @@ from vsphere_ai.benchmarks.crossover import Answer as Verdict
 from vsphere_ai.benchmarks.crossover import Crossover
 from vsphere_ai.benchmarks.trials import Judge, Trial
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
+from vsphere_ai.execution.vcenter_checks import with_answers
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest
@@ -133,7 +134,9 @@ class _Work:
         settings = guest_settings(self._session.inventory)
         nodes = read_nodes(self._session, request.nodes, playbook).nodes
         estate, choice = self._chosen(nodes)
-        plan = with_privileges(self._session, plan_of(estate, self._title, choice.moves, choice.problems), estate)
+        plan = plan_of(estate, self._title, choice.moves, choice.problems)
+        plan = with_answers(plan, self._session.vcenter, estate, parallel=self._session.options.parallel)
+        plan = with_privileges(self._session, plan, estate)
         if choice.why:
             self._emit(Remark("crossover.host", choice.why))
         proposal = Proposal(plan, digest(plan), surroundings(self._session, plan), request.yes)

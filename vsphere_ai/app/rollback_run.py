@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vsphere_ai.admission.oracles import CHECK
 from vsphere_ai.app import run_changes
 from vsphere_ai.app.approval import Confirm, Numbers, approve, no_confirmation
 from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
@@ -100,6 +101,7 @@ def _with_remedies(plan: Plan, run: str, made: Collection[str]) -> Plan:
     for problem in plan.problems:
         help = problem.help.replace(POWER_OFF, option)
         help = "power it off first, then roll back" if problem.rule == "power.stranded" else help
+        help = "correct what vCenter names, then roll back" if problem.rule == CHECK else help
         help = of_the_run if problem.target.kind == "vm" and problem.target.name in made else help
         problems.append(replace(problem, help=help))
     return replace(plan, problems=tuple(problems))
