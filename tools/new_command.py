@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import sys
 
-from tools.scaffolding import Insertion, Scaffold, run
+from tools.scaffolding import WORDS, Insertion, Scaffold, run
 
-SHORT = re.compile(r"[a-z][a-z0-9]{1,9}")
-"""`--help` has ten columns for names, which are those of modules too."""
+SHORT = re.compile(rf"(?=.{{2,13}}$){WORDS.pattern}")
+"""With more letters the texts of `--help` would not fit beside the names."""
 
-COMMAND = '''"""`vsphere-ai $name`: hosts and their connection."""
+COMMAND = '''"""`vsphere-ai $dashed`: hosts and their connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< section, place, one line of text
 
 
-@click.command("$name")
+@click.command("$dashed")
 @estate_options  <<< its arguments and options; those that several commands share are in options.py
 @format_option()
 def command(form: str, estate: EstateRequest) -> int:
@@ -51,7 +51,7 @@ def command(form: str, estate: EstateRequest) -> int:
     return result.exit_code
 '''
 
-APP = '''"""Hosts and their connection, as `vsphere-ai $name` lists them."""
+APP = '''"""Hosts and their connection, as `vsphere-ai $dashed` lists them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def rows_of(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[str, str], .
     return tuple((host.name, str(estate[host.ref].get(CONNECTION, "unknown"))) for host in hosts)
 '''
 
-TEST = '''"""`vsphere-ai $name`: what it lists, and its exit codes."""
+TEST = '''"""`vsphere-ai $dashed`: what it lists, and its exit codes."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_on_the_lab(lab):
     assert json.loads(done.stdout)["hosts"] == [{"host": "esx01.lab.local", "connection": "connected"}]
 '''
 
-SECTION = """### `vsphere-ai $name`
+SECTION = """### `vsphere-ai $dashed`
 
 Lists hosts and whether vCenter reaches them. Exits 2 where a host is not connected. Changes nothing.  <<< what it does
 

@@ -26,8 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-$vim_import
-from vsphere_ai.lab.farm import Farm
+${vim_import}from vsphere_ai.lab.farm import Farm
 $managed_import
 from vsphere_ai.lab.store import $from_store
 
@@ -92,6 +91,8 @@ def test_what_is_not_written_is_refused(soap):
         soap.host("esx01").configManager.$field.$refused()
 """
 
+OLDEST = "vim.version.v7_0_2_0"
+"""The API of vSphere 7.0 U2."""
 VALUES_OF_SCALARS = {bool: "True", int: "7", str: '"lab"'}
 """Types of plain values -> one of each, as Python writes it."""
 
@@ -104,22 +105,29 @@ class SetterMethod(NamedTuple):
     property: str
 
 
+def missing() -> list[str]:
+    """Return the fields of HostConfigManager that hosts of the lab do not have."""
+    managed.load()
+    every = {p.name for p in vim.host.ConfigManager._GetPropertyList(False)}
+    return sorted(every - host_managers.names())
+
+
 def manager_type(name: str) -> tuple[str, Any]:
     """Return the field of HostConfigManager of a name, and the managed type of its object."""
     fields = {p.name.lower(): p for p in vim.host.ConfigManager._GetPropertyList(False)}
-    managed.load()
     found = fields.get(name.replace("_", ""))
     if found is None:
-        missing = sorted(p.name for p in fields.values() if p.name not in host_managers.names())
-        raise NotScaffolded(f"HostConfigManager has no such field as {name}; not in the lab are: {', '.join(missing)}")
-    if found.name in host_managers.names():
+        raise NotScaffolded(
+            f"HostConfigManager has no such field as {name}; not in the lab are: {', '.join(missing())}"
+        )
+    if found.name not in missing():
         raise NotScaffolded(f"hosts of the lab have the manager {found.name} already")
     return found.name, found.type
 
 
 def data_properties(typ: Any) -> dict[str, Any]:
-    """Return the properties of a managed type that are data objects, by name."""
-    own = {p.name: p.type for p in typ._GetPropertyList(False)}
+    """Return the properties that are data objects and that the oldest supported release has, by name."""
+    own = {p.name: p.type for p in typ._GetPropertyList(False) if Vmomi.IsChildVersion(OLDEST, p.version)}
     return {name: kind for name, kind in own.items() if issubclass(kind, Vmomi.DataObject)}
 
 
@@ -138,8 +146,8 @@ def values(name: str) -> Mapping[str, str]:
     shown, setter = data_properties(typ), setter_of(typ)
     own = {"field": field, "type": typ.__name__, "wsdl": typ._wsdlName, "from_store": "ManagedObject"}
     own["managed_import"] = "from vsphere_ai.lab.managed.host_managers import host_manager"
-    own["shown"] = ", ".join(f'"{n}": {kind.__name__}()' for n, kind in shown.items())
-    own["vim_import"] = "from pyVmomi import vim\n" if shown else ""
+    own["shown"] = "".join(f'\n        "{n}": {kind.__name__}(),' for n, kind in shown.items()) + "\n    " * bool(shown)
+    own["vim_import"] = "from pyVmomi import vim\n\n" if shown else ""
     own["setter"], tests = "", []
     if shown:
         own["property"], own["property_type"] = next((n, kind.__name__) for n, kind in shown.items())

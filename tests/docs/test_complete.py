@@ -194,7 +194,9 @@ def test_every_key_of_a_file_is_documented(name):
 
 
 def test_every_command_is_listed_by_the_help_as_its_module_says():
-    sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "vsphere_ai" / "cli").glob("*.py")}
+    sources = {
+        path.stem.replace("_", "-"): path.read_text("utf-8") for path in (ROOT / "vsphere_ai" / "cli").glob("*.py")
+    }
     stated = {name for name, text in sources.items() if re.search(r"^HELP_ENTRY\b", text, re.MULTILINE)}
     assert stated == set(commands()), 'a line each: HELP_ENTRY = "section", place, "text"'
     assert {words[0]: each.name for words, each in tree().items() if len(words) == 1} == {n: n for n in commands()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,13 +28,15 @@ SCAFFOLDS = {
     s.SCAFFOLD.program: s.SCAFFOLD for s in (new_kind, new_rule, new_requirement, new_command, new_lab_manager)
 }
 NAMES = {
-    "new_kind": "power_saving",
-    "new_rule": "power_state",
-    "new_requirement": "running_vms",
-    "new_command": "reachable",
-    "new_lab_manager": "snmp_system",
+    "new_kind": "example_option",
+    "new_rule": "example_state",
+    "new_requirement": "example_limit",
+    "new_command": "example_list",
+    "new_lab_manager": re.sub(
+        "(?=[A-Z])", "_", min(new_lab_manager.missing(), key=lambda f: f != "snmpSystem")
+    ).lower(),
 }
-"""What each makes here."""
+"""What each makes here. A manager is one that the lab has not, if possible one with a method that sets a property."""
 
 
 class Copy:

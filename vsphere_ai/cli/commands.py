@@ -34,10 +34,10 @@ class HelpEntry(NamedTuple):
 
 @cache
 def commands() -> Mapping[str, HelpEntry]:
-    """Return every command by its name, which is that of its module, in the order of `--help`."""
+    """Return every command by its name, that of its module with `-` for `_`, in the order of `--help`."""
     found: dict[str, HelpEntry] = {}
     for path in Path(__file__).parent.glob("*.py"):
         entry = _ENTRY.search(path.read_text("utf-8"))
         if entry:
-            found[path.stem] = HelpEntry(*ast.literal_eval(entry[1]))
+            found[path.stem.replace("_", "-")] = HelpEntry(*ast.literal_eval(entry[1]))
     return dict(sorted(found.items(), key=lambda item: (SECTIONS.index(item[1].section), item[1].place, item[0])))

@@ -36,7 +36,7 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in commands():
             return None
-        command: click.Command = import_module(f"vsphere_ai.cli.{cmd_name}").command
+        command: click.Command = import_module(f"vsphere_ai.cli.{cmd_name.replace('-', '_')}").command
         if os.environ.get(COMPLETE):
             from vsphere_ai.cli.completion import offering
 
@@ -55,9 +55,10 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by task, without importing them."""
+        width = max(map(len, commands()))
         for section in SECTIONS:
             with formatter.section(section):
-                formatter.write_dl([(f"{n:<10}", e.text) for n, e in commands().items() if e.section == section])
+                formatter.write_dl([(f"{n:<{width}}", e.text) for n, e in commands().items() if e.section == section])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
