@@ -10,8 +10,8 @@ import sys
 
 from tools.scaffolding import WORDS, Insertion, Scaffold, run
 
-SHORT = re.compile(rf"(?=.{{2,13}}$){WORDS.pattern}")
-"""With more letters the texts of `--help` would not fit beside the names."""
+SHORT = re.compile(rf"(?=.{{2,12}}$){WORDS.pattern}")
+"""Beside longer names the texts of `--help` would take two lines."""
 
 COMMAND = '''"""`vsphere-ai $dashed`: hosts and their connection."""
 

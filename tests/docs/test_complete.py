@@ -234,6 +234,7 @@ def test_the_list_of_commands_fits_into_80_columns(monkeypatch):
         listed = command.get_help(context).partition("Set up:")[2].splitlines()
     rows = [line for line in listed if line.startswith("  ")]
     assert len(rows) == len(commands()), "a text of a line each"
+    assert [name for name, entry in commands().items() if len(entry.text) > 64] == [], "no room for names of 12 letters"
 
 
 def test_every_fault_of_the_lab_is_documented():

@@ -102,7 +102,7 @@ def test_a_name_that_is_none_is_refused(program, words, capsys):
 
 
 def test_a_command_has_a_name_that_fits_into_the_help(capsys):
-    assert run(SCAFFOLDS["new_command"], ["fourteen_chars"]) == 64
+    assert run(SCAFFOLDS["new_command"], ["thirteen_long"]) == 64
     assert "write it like reachable" in capsys.readouterr().err
     assert '@click.command("two-words")' in SCAFFOLDS["new_command"].made("two_words")["vsphere_ai/cli/two_words.py"]
 

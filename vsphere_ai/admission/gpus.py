@@ -133,7 +133,7 @@ class _HostGpus:
                 slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
 
     def _starts(self, vm: str) -> list[tuple[str, str, int]]:
-        """Return GPU, profile and start of the vGPUs of a VM, as `Running` has it, where nvidia-smi tells all three.
+        """Return GPU, profile and start of the vGPUs of a VM, as `Running` has it, where nvidia-smi shows all three.
 
         Its listing names VMs; those of one name on one host cannot be distinguished.
         """
