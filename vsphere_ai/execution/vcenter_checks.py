@@ -180,7 +180,7 @@ def _answers(vcenter: VCenter, questions: Sequence[_Question], parallel: int) ->
         oracle, evacuation = question.oracle, question.evacuation
         on = evacuation.cluster if evacuation else vcenter.service(oracle.service)
         if on is None:
-            return VsphereAiError(f"this vCenter has no {oracle.service}", "")
+            return VsphereAiError(f"this vCenter has no {oracle.service}", "update vCenter to a release that has it")
         try:
             return vcenter.call(on, oracle.method, question.args)
         except VsphereAiError as error:
@@ -197,7 +197,9 @@ def _result(task: Facts | VsphereAiError | None) -> _Said:
     if not isinstance(task, Facts):
         return task
     if task.get("info.state") == "error":
-        return VsphereAiError(_fault(task.get("info.error") or "it failed").text, "")
+        return VsphereAiError(
+            _as_fault(task.get("info.error") or "it failed").text, "look at the task in the vSphere Client"
+        )
     return {"results": task.get("info.result") or ()}
 
 
@@ -220,9 +222,9 @@ def _replies(question: _Question | Reply, said: Mapping[tuple[str, str], _Said],
 
 def _of_results(question: _Question, results: Plain) -> Reply:
     read: Any = results
-    found = (_fault(e) for r in read for e in r.get("error", ()))
+    found = (_as_fault(e) for r in read for e in r.get("error", ()))
     known = {OFF_BY_THEN} if question.off_by_then else set()
-    warnings = [_fault(w).text for r in read for w in r.get("warning", ())]
+    warnings = [_as_fault(w).text for r in read for w in r.get("warning", ())]
     return question.replied(faults=[f for f in found if f.type not in known], warnings=warnings)
 
 
@@ -237,7 +239,7 @@ def _of_evacuation(asked: Evacuation, said: PlainObject, estate: Estate) -> Iter
     emptied = {a.get("target") for a in recommended if a.get("type") == ENTERS}
     faults: dict[str, list[VcFault]] = {}
     for each in (answer.get("fault") or {}).get("faultsByVm") or ():
-        faults.setdefault(str(each.get("vm") or ""), []).extend(map(_fault, each.get("fault") or ()))
+        faults.setdefault(str(each.get("vm") or ""), []).extend(map(_as_fault, each.get("fault") or ()))
     for vm in asked.leaving:
         home = estate.host_of(vm.ref)
         own = tuple(dict.fromkeys((*faults.pop(real_ref(estate, vm.ref), ()), *faults.get("", ()))))
@@ -275,7 +277,7 @@ def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereA
     return ended
 
 
-def _fault(fault: object) -> VcFault:
+def _as_fault(fault: object) -> VcFault:
     if not isinstance(fault, dict):
         return VcFault("", str(fault))
     inner = fault.get("fault")  # a LocalizedMethodFault holds the fault itself
