@@ -46,7 +46,7 @@ BANNED = {
     r"meanwhile": "during the run, since planning",
     # the command is called bench
     (
-        r"(?<!make )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench"
+        r"(?<!make )(?<!/test )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench"
         r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|\.(?:preflight|slower|left|stopped)\b)"
     ): "session; benchmark",
     r"hops?": "link",

@@ -12,7 +12,7 @@ def assigned(allowed: Sequence[Sequence[Place]]) -> dict[int, Place]:
     """Give each of several askers one of the places it allows, as many askers as can have one; asker -> place.
 
     An asker gets the first place that is free, so that equals keep their order, and one that has a place keeps one
-    whoever comes after it (Kuhn).
+    whatever comes after it (Kuhn).
     """
     holder: dict[Place, int] = {}
 
