@@ -9,14 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.admission_farm import CLUSTER, HOST, MB, POOL, RUNNING, STORE, answer, farm, gb, vm
+from support import estates as make
+from support.admission_farm import CLUSTER, HARDWARE, HOST, MB, POOL, RUNNING, STORE, answer, farm, gb, vm
 
 from vsphere_ai.admission.admit import admit
-from vsphere_ai.admission.machine import Span
+from vsphere_ai.admission.machine import Machine, Span
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.observing import observe
+from vsphere_ai.resources import kinds
 
 
 def one_after_another(situation, *machines):
@@ -180,9 +183,55 @@ def test_high_availability_by_percentage(need, enabled, verdict):
     assert faults == ({"InsufficientFailoverResourcesFault"} if verdict == "no" else set())
 
 
-def test_20_slots_are_vcenters_own_figure():
-    slots = {"_typeName": "ClusterFailoverLevelAdmissionControlPolicy", "failoverLevel": 1}
-    assert answer(farm(cluster=ha(slots)), vm())[0] == "unknown"
+SLOTS = {"_typeName": "ClusterFailoverLevelAdmissionControlPolicy", "failoverLevel": 1}
+
+
+def slots_of(policy=SLOTS, das=(), **more):
+    """Hosts of 9 GHz and 9 GB, 9 and 6, 6 and 6, on which VMs of 2 and 1, 2 and 1, 1 and 2, 1 and 1, 1 and 1 run."""
+    sizes = [(2, 1), (2, 1), (1, 2), (1, 1), (1, 1)]
+    running = [
+        Machine(f"VirtualMachine:{n}", f"v{n}", 1, 1, gb(mem), gb(mem), reserved_mhz=1000 * cpu)
+        for n, (cpu, mem) in enumerate(sizes)
+    ]
+    sized = {"summary.hardware.cpuMhz": 1000, "systemResources.config.cpuAllocation.reservation": 1000}
+    sized |= {"systemResources.config.memoryAllocation.reservation": 1024}
+    others = [
+        Facts(f"HostSystem:{n}", HARDWARE | sized | {
+            "name": f"h{n}", "summary.hardware.numCpuCores": cpu + 1, "hardware.memorySize": (gb(mem) + 1024) * MB,
+        })
+        for n, (cpu, mem) in enumerate([(9, 6), (6, 6)])
+    ]  # fmt: skip
+    cluster = ha(policy)
+    cluster["configurationEx"]["dasConfig"]["option"] = das
+    own = {**sized, "summary.hardware.numCpuCores": 10, "hardware.memorySize": gb(10) * MB, **more}
+    return farm(cluster=cluster, running=running, objects=others, **own)
+
+
+def sized(cpu, mem):
+    return vm(cpus=1, memory_mb=gb(mem), reserved_mb=gb(mem), reserved_mhz=1000 * cpu, overhead_mb=0)
+
+
+def test_20_slots_of_the_largest_host_stay_free():
+    """A slot has 2 GHz and 2 GB: the hosts have 4, 3 and 3 of them, so 6 without the largest."""
+    situation = slots_of()
+    new = [replace(sized(1, 1), ref=f"VirtualMachine:new {n}") for n in (1, 2)]
+    found = one_after_another(situation, *new)
+    assert [found[m.ref].answer for m in new] == ["yes", "no"]
+    assert {r.fault for r in found[new[1].ref].refusals} == {"InsufficientFailoverResourcesFault"}
+    # what is not known of one host, or how many may fail, leaves it open
+    assert answer(slots_of(**{"summary.hardware.cpuMhz": None}), sized(0, 1))[0] == "unknown"
+    assert answer(slots_of({"_typeName": SLOTS["_typeName"]}), sized(1, 1))[0] == "unknown"
+
+
+def test_21_a_large_reservation_makes_every_slot_large():
+    """A slot has 2 GHz and 3 GB: 3, 2 and 2, without the largest 4 for 6 VMs, though there is memory."""
+    assert answer(slots_of(), sized(1, 3))[:2] == ("no", {"InsufficientFailoverResourcesFault"})
+    # advanced options keep slots small: that VM takes two of 1.5 GB
+    limited = ({"key": "das.slotMemInMB", "value": "1536"}, {"key": "das.slotCpuInMHz", "value": "1000"})
+    assert answer(slots_of(das=limited), sized(1, 3))[0] == "no"
+    fixed = {**SLOTS, "slotPolicy": {"_typeName": "ClusterFixedSizeSlotPolicy", "cpu": 2000, "memory": gb(2)}}
+    assert answer(slots_of(fixed), sized(1, 2))[0] == "yes"
+    assert answer(slots_of(fixed), sized(1, 3))[0] == "no"
 
 
 def test_22_a_dedicated_failover_host_powers_nothing_on():
@@ -292,6 +341,58 @@ def test_30_more_memory_of_a_running_locked_vm(free, verdict):
     situation = farm(running=(other, machine))
     grown = replace(machine, memory_mb=gb(128), reserved_mb=gb(128))
     assert answer(situation, grown, "reconfigure")[0] == verdict
+
+
+def test_31_a_gpu_of_equal_sizes_takes_no_other_size():
+    """The only GPU has a 20C; in mixed-size mode there is room beside it, but not for a 40C either."""
+    device = make.vgpu_device(1000, "grid_a100-20c")
+    listed = tuple(f"grid_a100-{size}c" for size in (4, 5, 8, 10, 20, 40))
+
+    def asked(size, mode="sameSize"):
+        info = {**make.gpu_info(make.PCI[0], "sharedDirect", (RUNNING.ref,)), "vgpuMode": mode}
+        held = Facts(RUNNING.ref, {"name": "other", "runtime.host": HOST, "runtime.powerState": "poweredOn",
+                           "config.hardware.device": (device,)})  # fmt: skip
+        graphics = make.host(make.ESX1, active="sharedDirect").get("config.graphicsConfig")
+        gpus = {
+            "config.graphicsInfo": (info,),
+            "config.graphicsConfig": graphics,
+            "config.sharedPassthruGpuTypes": listed,
+            "hardware.pciDevice": (make.pci_device(make.PCI[0], make.A100),),
+        }
+        running = replace(RUNNING, vgpus=("grid_a100-20c",))
+        situation = farm(running=(running,), **gpus)
+        estate = situation.view.estate.with_objects([held])
+        view = View(estate, observe(estate, kinds()))
+        at = Situation(view, situation.machines, situation.running)
+        whole = vm(memory_mb=gb(16), reserved_mb=gb(16), vgpus=(f"grid_a100-{size}c",), firmware="efi")
+        return answer(at, whole)
+
+    assert asked(40)[:2] == ("no", {"InsufficientGraphicsResourcesFault"})
+    assert asked(10)[:2] == ("no", {"InsufficientGraphicsResourcesFault"})
+    assert asked(20)[0] == "yes"
+    assert asked(40, "mixedSize")[:2] == ("no", {"InsufficientGraphicsResourcesFault"})
+    assert asked(10, "mixedSize")[0] == "unknown", "the place of the 20C was not read"
+
+
+def test_32_drs_does_not_stun_for_longer_than_it_tolerates():
+    """91 s and 25 s are more than 100 s together; a limit of the VM itself is nothing that the API shows."""
+    times = {"grid_a100-40c": [[10_000, 91], [25_000, 40]], "grid_a100-10c": [[10_000, 25], [25_000, 10]]}
+    slow = {name: estimates[:1] for name, estimates in times.items()}
+
+    def asked(estimates, options=(), version="8.0.2", occasion="evacuate", vgpus=("grid_a100-40c", "grid_a100-10c")):
+        drs = {"configurationEx": {"drsConfig": {"enabled": True, "option": options}}}
+        situation = farm(cluster=drs, **{"query:vgpu profiles": estimates})
+        about = replace(situation.view.estate.about, version=version)
+        estate = replace(situation.view.estate, about=about)
+        at = Situation(View(estate), situation.machines, situation.running)
+        found = admit(vm(vgpus=vgpus), estate[HOST], at, occasion)
+        return [(r.verdict, r.message) for r in found.reasons if r.rule == "admission.stun-time"]
+
+    assert asked(slow) == [("no", "its vGPUs would stun it for 116 s at 10 Gbit/s, and DRS tolerates 100 s")]
+    assert [verdict for verdict, _ in asked(times)] == ["unknown"], "at 25 Gbit/s it is 50 s"
+    assert asked(slow, ({"key": "VmDevicesStunTimeTolerated", "value": "120"},)) == []
+    assert asked(slow, vgpus=("grid_a100-40c",)) == []
+    assert asked(slow, version="8.0.1") == asked(slow, occasion="vmotion") == asked({}) == []
 
 
 def test_a_datastore_of_another_host_and_a_network_that_is_missing():

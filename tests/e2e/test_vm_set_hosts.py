@@ -169,3 +169,20 @@ def test_the_plan_says_on_which_numa_nodes_gpus_and_rails_are(sets, cli, make_la
     assert sets("plan", cli.file(HOSTS + play("train-01", cards=(RAIL,), more=more)), "--format", "json") == 0, cli.out
     notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
     assert f"NUMA of esx02.lab.local: {words}" in notes
+
+
+def test_a_window_over_the_hosts_of_a_set_knows_what_is_on_their_gpus(sets, make_lab, monkeypatch, cli):
+    """vCenter shows the members on the GPUs; the plan that has the set as well finds them there."""
+    hot = "vcenter: {version: 8.0.3, build: 24022515, vgpu_vmotion: true}\nclusters:"
+    farm = FARM.replace("clusters:", hot, 1).replace("470.256.02", "550.90.05\n    graphics_default: sharedDirect")
+    farm = farm.replace("    cluster: gpu-a\n", "    cluster: gpu-a\n    version: 8.0.3\n    build: 24022510\n")
+    farm = farm.replace("20f1}", "20f1, graphics_type: sharedDirect}")
+    sets.lab = make_lab(farm.replace("running: true, policy: off", "running: true, policy: on"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    made = play("train-[01:04]", nics=1, more="  hardware: {version: 19}\n  vgpu: [grid_a100-10c]\n")
+    sets.applied(made)
+    window = "- hosts: esx[01:02].lab.local\n  kernel: {ats_support: true}\n"
+    rolled = cli.file(window + "  rolling: {evacuate: vmotion, timeout: 30s, settle: 2s}\n" + made, "rolled.yml")
+    assert sets("apply", rolled, "--yes", "--reboot", "2") == 0, cli.out + cli.err
+    assert sets.ledger(call="PowerOffVM_Task") == sets.ledger(call="ShutdownGuest") == []
+    assert {call["object"] for call in sets.ledger(call="MigrateVM_Task")} == {f"train-0{n}" for n in range(1, 5)}

@@ -18,6 +18,7 @@ from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.pci_address import normal_pci
 from vsphere_ai.model.steps import Probe
+from vsphere_ai.model.vm_sets import real_ref
 
 GPUS = Probe("health.gpus", SMI.argv)
 MORE = Probe("health.measures", MEASURES.argv)
@@ -162,7 +163,7 @@ def _tenants(node: Node, host: Facts, estate: Estate) -> Iterator[tuple[str, tup
     own = {gpu.host_pci for gpu in node.gpus}
     for graphics in host.get(GRAPHICS) or ():
         pci = str(graphics.get("pciId"))
-        others = [ref for ref in graphics.get("vm") or () if ref != node.ref]
+        others = [ref for ref in graphics.get("vm") or () if real_ref(estate, ref) != node.ref]
         if pci in own and others:
             yield pci, tuple(facts.name for ref in others if (facts := estate.get(ref)) is not None) or ("other VMs",)
 

@@ -268,7 +268,7 @@ def _gpus(facts: Facts, host: Facts | None) -> Iterator[NodeGpu]:
     """Yield the GPUs of a VM in the order of their addresses in the guest, which is that of nvidia-smi."""
     devices, numa = pci.devices(host) if host else {}, host_numa(host)
     addresses = {a for a, d in devices.items() if d.is_gpu}
-    shared = [str(g["pciId"]) for g in (host.get(GRAPHICS) or () if host else ()) if _real(facts) in _vms(g)]
+    shared = [str(g["pciId"]) for g in (host.get(GRAPHICS) or () if host else ()) if facts.ref in _vms(g)]
     found = []
     for device in facts.get(DEVICES) or ():
         slot, backing = slot_of(device), device.get("backing") or {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.vm_sets import with_members_on_gpus
 from vsphere_ai.planning.capacity import NO_ROOM
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.reading import requirements
@@ -43,7 +44,7 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     vms = _unread(estate, running, "config.hardware.device")
     if unread or vms:
         found = collect_one(vcenter, None, request, Depth(frozenset(unread), frozenset(vms)), shared=False)
-        estate = estate.with_objects(found.objects.values())
+        estate = with_members_on_gpus(estate.with_objects(found.objects.values()))
     silent = [h for h in hosts if not estate[h].probes]
     if shells is None or not silent:
         return estate

@@ -26,6 +26,8 @@ PREFIX = "vsphere-ai."
 """Begins the advanced settings of a mark; not ``guestinfo.``, so that no guest can write them (unverified)."""
 DISKS = f"{PREFIX}disks"
 """The advanced setting that names the disks that a set added."""
+GRAPHICS = "config.graphicsInfo"
+"""The property of a host with its GPUs, and the VMs on each."""
 GENERATIONS = 4
 """Instance UUIDs of one member: another one each time that it is replaced, then the first one again."""
 _NAMESPACE = uuid.UUID("6f1c0d5a-3b0e-5d53-9a3f-6d1f7f1a2c11")
@@ -253,6 +255,21 @@ def real_ref(estate: Estate, ref: str) -> str:
     facts = estate.get(ref)
     moid = facts.get(MOID) if facts else None
     return f"VirtualMachine:{moid}" if moid else ref
+
+
+def with_members_on_gpus(estate: Estate) -> Estate:
+    """Return an estate in which the GPUs of hosts show members by the references that these have in it.
+
+    vCenter shows them by its own: whoever looks for the VMs of a GPU would not find them.
+    """
+    known = {f"VirtualMachine:{moid}": vm.ref for vm in estate.vms if (moid := estate[vm.ref].get(MOID))}
+    changed = []
+    for host in estate.of_type("HostSystem") if known else ():
+        infos = host.get(GRAPHICS) or ()
+        if any(ref in known for gpu in infos for ref in gpu.get("vm") or ()):
+            shown = tuple({**gpu, "vm": tuple(known.get(ref, ref) for ref in gpu.get("vm") or ())} for gpu in infos)
+            changed.append(host.having({GRAPHICS: shown}))
+    return estate.with_objects(changed) if changed else estate
 
 
 @lru_cache(maxsize=1 << 14)

@@ -18,6 +18,7 @@ from vsphere_ai.model.vm_sets import (
     is_planned_ref,
     mark_of,
     members_of,
+    with_members_on_gpus,
 )
 from vsphere_ai.sets.adoption import own_nics
 from vsphere_ai.sets.datastores import with_datastores
@@ -135,7 +136,8 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
         objects[f"{SET}:{name}"] = Facts(
             f"{SET}:{name}", {"name": name, MEMBERS: known, LEAVING: tuple(m.ref for m in each.members if m.leaving)}
         )
-    return LaidOut(Estate(estate.about, objects), tuple(found), real, frozenset(sources))
+    whole = with_members_on_gpus(Estate(estate.about, objects))
+    return LaidOut(whole, tuple(found), real, frozenset(sources))
 
 
 def _with_sockets(facts: Facts, cores: int | None) -> Facts:

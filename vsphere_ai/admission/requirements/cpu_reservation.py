@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
-from vsphere_ai.admission.machine import Span
+from vsphere_ai.admission.machine import NOTHING, Span
 from vsphere_ai.admission.requirements.vcpus import CORES
+from vsphere_ai.model.facts import Facts
 
 MHZ, SYSTEM = "summary.hardware.cpuMhz", "systemResources.config.cpuAllocation.reservation"
 SYSTEM_SHARE, SYSTEM_MHZ = 0.03, 500
 """Where the host does not say what is its own, it is at most 3 % and 500 MHz (unverified bound)."""
+
+
+def capacity_mhz(host: Facts) -> Span | None:
+    """Return the MHz that a host can guarantee to VMs; None where its CPUs were not read."""
+    cores, mhz = host.get(CORES), host.get(MHZ)
+    if cores is None or mhz is None:
+        return None
+    total, own = float(cores * mhz), host.get(SYSTEM)
+    system = Span(int(own), int(own)) if own else Span(0, total * SYSTEM_SHARE + SYSTEM_MHZ)
+    return Span(total, total) - system
 
 
 @requirement(
@@ -36,10 +47,7 @@ def cpu_reservation(case: Case) -> Iterator[Reason]:
         yield case.unknown("the speed of its CPUs was not read, and the VM reserves CPU")
         return
     load = case.situation.load(host.ref, vm.ref)
-    total = cores * mhz
-    own = host.get(SYSTEM)
-    system = Span(int(own), int(own)) if own else Span(0, total * SYSTEM_SHARE + SYSTEM_MHZ)
-    have = Span(total - load.mhz, total - load.mhz) - system
+    have = (capacity_mhz(host) or NOTHING) - Span(load.mhz, load.mhz)
     need = Span(vm.reserved_mhz, vm.reserved_mhz)
     words = f"it has {max(have.high, 0):,.0f} MHz left to reserve; the VM reserves {vm.reserved_mhz:,} MHz"
     unproved = f"{vm.reserved_mhz:,} MHz of {have.low:,.0f} to {have.high:,.0f} MHz that it has left to reserve"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.ha_slots import DEFAULT_MHZ, SlotPolicy, slots_left
 from vsphere_ai.admission.machine import NOTHING
+from vsphere_ai.admission.requirements.cpu_reservation import capacity_mhz
+from vsphere_ai.admission.requirements.memory import capacity
 from vsphere_ai.model.cluster_rules import Object
+from vsphere_ai.model.facts import Facts
 
 CONTROL, MEMORY, CPU = "summary.admissionControlInfo", "summary.effectiveMemory", "summary.effectiveCpu"
 PERCENTAGE, HOSTS, SLOTS = (
@@ -16,8 +20,7 @@ PERCENTAGE, HOSTS, SLOTS = (
 )
 BAND = 1.0
 """Percentage points within which the answer is not known: how vCenter rounds is unverified."""
-DEFAULT_MHZ = 32
-"""What HA reckons for the CPU of a VM without reservation (das.vmcpuminmhz; vSphere Availability 6.7)."""
+CONNECTION, MAINTENANCE = "runtime.connectionState", "runtime.inMaintenanceMode"
 
 
 @requirement(
@@ -33,7 +36,7 @@ def ha(case: Case) -> Iterator[Reason]:
     """HA keeps a part of the CPU and memory of a cluster free, and refuses power-ons that would take of it.
 
     With a percentage, the answer is unknown within one percentage point. A dedicated failover host powers no VM on.
-    Slots of the slot policy are a figure of vCenter: whether one is left is unknown. HA reserves no GPUs.
+    A VM with large reservations makes every slot of the slot policy large. HA reserves no GPUs.
     """
     cluster = case.situation.cluster(case.host.ref)
     das: Object = ((cluster.get("configurationEx") if cluster else None) or {}).get("dasConfig") or {}
@@ -47,7 +50,7 @@ def ha(case: Case) -> Iterator[Reason]:
     if case.situation.before.home(case.vm.ref) is not None and _takes_no_more(case):
         return
     if kind == SLOTS:
-        yield case.unknown(f"whether HA of {cluster.name} has a slot left for it is vCenter's own figure")
+        yield from _slots(case, cluster, das)
     if kind == PERCENTAGE:
         more = case.situation.more
         mine = case.situation.on(case.situation.home(case.vm.ref) or "").get(case.vm.ref)
@@ -70,6 +73,23 @@ def ha(case: Case) -> Iterator[Reason]:
             policy.get("cpuFailoverResourcesPercent"),
             (cpu + max(case.vm.reserved_mhz, DEFAULT_MHZ), cluster.get(CPU)),
         )
+
+
+def _slots(case: Case, cluster: Facts, das: Object) -> Iterator[Reason]:
+    """Count slots as they are with the VM, on hosts in service."""
+    estate, policy = case.situation.view.estate, SlotPolicy.of(das)
+    hosts = [estate[h.ref] for h in estate.hosts_in(cluster.ref) if h.ref not in case.situation.down]
+    hosts = [h for h in hosts if h.get(CONNECTION) == "connected" and not h.get(MAINTENANCE)]
+    rooms = [(mhz, mb) for h in hosts if (mhz := capacity_mhz(h)) and (mb := capacity(h))]
+    others = [m for h in hosts for ref, m in case.situation.on(h.ref).items() if ref != case.vm.ref]
+    left = slots_left(policy, rooms, (*others, case.vm)) if policy and rooms and len(rooms) == len(hosts) else None
+    if policy is None or left is None or left.low < 0 <= left.high:
+        yield case.unknown(f"whether HA of {cluster.name} has a slot left for it is not known")
+    elif left.high < 0:
+        message = f"vSphere HA of {cluster.name} keeps the slots of {policy.hosts} of its hosts free, and with this VM"
+        message += f" the others have {-left.high:.0f} too few for {len(others) + 1} VMs"
+        help = "power off VMs, reserve less, or change HA admission control"
+        yield case.no(message, help, "InsufficientFailoverResourcesFault")
 
 
 def _takes_no_more(case: Case) -> bool:
