@@ -150,6 +150,7 @@ SCAFFOLD = Scaffold(
     generators=(
         Generator("tools.docgen.kinds", ("docs/kinds", "docs/index.md")),
         Generator("tools.docgen.role", ("docs/security.md",)),
+        Generator("tools.docgen.schemas", ("docs/schemas",)),
     ),
     then=(
         "fill in; docs/writing-a-kind.md has the contract",

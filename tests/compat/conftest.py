@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.declared import of_rules
+from support.declared import healthy
 
 from vsphere_ai.model.facts import About, Estate, Facts, Output
 from vsphere_ai.model.state import Target
@@ -32,6 +32,7 @@ def vgpu_listing(*vgpus):
 
 
 HOST = {
+    **healthy("host"),
     "name": "esx01",
     "parent": "ClusterComputeResource:domain-c1",
     "config.product": {"version": "7.0.2", "build": "17867351"},
@@ -83,6 +84,7 @@ PVRDMA = {"_typeName": "VirtualVmxnet3Vrdma", "deviceProtocol": "rocev2",
 DISK = {"_typeName": "VirtualDisk", "backing": None}
 
 VM = {
+    **healthy("vm"),
     "name": "train-01",
     "runtime.host": "HostSystem:host-1",
     "runtime.connectionState": "connected",
@@ -114,10 +116,6 @@ OBJECTS = {
     "ClusterComputeResource:domain-c1": {"name": "gpu-a"},
     "ClusterComputeResource:domain-c9": {"name": "gpu-z", "configManagerEnabled": True, "lifecycleManaged": True},
 }
-
-for _healthy in of_rules("HEALTHY"):
-    HOST.update(_healthy.get("host", {}))
-    VM.update(_healthy.get("vm", {}))
 
 
 def _state(kind, runs_on=lambda host, view: True, **fields):

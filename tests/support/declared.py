@@ -28,3 +28,9 @@ def of_rules(name: str) -> list[Any]:
     """Return what the files ``tests/compat/test_NAME_rule.py`` declare under a name, one after another."""
     files = sorted((TESTS / "compat").glob("test_*_rule.py"))
     return [getattr(loaded(path), name) for path in files if hasattr(loaded(path), name)]
+
+
+@cache
+def healthy(target: str) -> dict[str, Any]:
+    """Return what rules read of a healthy host or VM, by property path, as their test files declare it."""
+    return {path: value for each in of_rules("HEALTHY") for path, value in each.get(target, {}).items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from support.declared import healthy
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.language.play import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure
@@ -68,6 +69,7 @@ def host(target: Target, *, active: str = "shared", configured: str | None = Non
               "deviceType": tuple({"_typeName": "HostGraphicsConfigDeviceType", "deviceId": p,
                                    "graphicsType": configured or active} for p in PCI)}  # fmt: skip
     properties = {
+        **healthy("host"),
         "name": target.name,
         "parent": CLUSTER,
         "config.product": {"version": "7.0.2", "build": "17867351", "_typeName": "AboutInfo"},
@@ -116,6 +118,7 @@ def host(target: Target, *, active: str = "shared", configured: str | None = Non
 def guest(target: Target, on: Target, **more: Any) -> Facts:
     """Return the facts of a running Linux VM; `more` overrides properties (dots as double underscores)."""
     properties = {
+        **healthy("vm"),
         "name": target.name,
         "parent": "Folder:group-v1",
         "runtime.host": on.ref,
