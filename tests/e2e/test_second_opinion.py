@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from e2e.test_admission import DEVICE, TEMPLATE, changed, farm, made, rule, running, vm
-from support.vm_sets import INVENTORY
+from e2e.test_admission import DEVICE, TEMPLATE, changed, farm, made, rule, running
+from e2e.test_admission import vm as vm_of
+from pyVmomi import vim
+from support.vm_sets import INVENTORY, play
 
 pytestmark = pytest.mark.lab
 DRY_RUN = "ClusterEnterMaintenanceMode"
-MOVING = farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3")
-STUCK = farm(vm("lic-01"), version="8.0.3", rules=rule("host-affinity", "lic-01", hosts="[esx01.lab.local]"))
+MOVING = farm(vm_of("t-01") + vm_of("t-02", host=2), hosts=3, version="8.0.3")
+STUCK = farm(vm_of("lic-01"), version="8.0.3", rules=rule("host-affinity", "lic-01", hosts="[esx01.lab.local]"))
 
 
 SETTING = "- vms: t-01\n  tuning: {extra_config: {a.key: '1'}}\n"
@@ -122,3 +124,36 @@ def test_a_resumed_run_asks_too(on, cli):
     lab.post("/lab/faults/clear")
     assert cli("resume", only_run(cli), "-i", own[1], "--yes") == 0, cli.out + cli.err
     assert "ReconfigVM_Task" in {e["call"] for e in changed(lab)[len(done) :]}
+
+
+@pytest.fixture
+def off(sets, new_client):
+    """A set of which one VM was powered off by hand, so that the next run powers it on as it is."""
+    sets.text = play("train-[01:02]", nics=1)
+    sets.applied(sets.text)
+    sets.client = new_client(sets.lab)
+    sets.client.wait(sets.client.vm("train-02").PowerOffVM_Task())
+    return sets
+
+
+def test_a_power_on_that_only_vcenter_refuses_is_refused_with_its_fault(off, cli):
+    assert off.refused(off.text) == set()
+    assert off.lab.get("/lab/traffic")["calls"]["CheckPowerOn_Task"] == 1
+    off.lab.set_faults([{"on": "CheckPowerOn_Task", "do": {"check-finds": "VmHostAffinityRuleViolation"}}])
+    assert off.refused(off.text) == {"vcenter.check"}
+    off.lab.post("/lab/faults/clear")
+    assert off("apply", cli.file(off.text), "--yes") == 0, cli.out + cli.err
+
+
+def test_a_power_on_that_only_the_requirements_refuse_stays_refused(off, cli):
+    vm = off.client.vm("train-02")
+    off.client.wait(vm.ReconfigVM_Task(vim.vm.ConfigSpec(numCPUs=300)))
+    text = play("train-[01:02]", nics=1, cpus=300)
+    both = off.refused(text)
+    assert "admission.vcpus" in both
+    assert "vcenter.check" not in both, "vCenter's fault is the one that the requirement foresees"
+    off.lab.set_faults([{"on": "CheckPowerOn_Task", "do": "check-passes"}])
+    assert off("plan", cli.file(text), "--format", "json") == 1
+    plan = json.loads(cli.out)
+    assert "admission.vcpus" in {rule for _, rule in refusals(plan)}
+    assert "vcenter.admits" in remarks(plan)

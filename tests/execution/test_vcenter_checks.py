@@ -335,6 +335,15 @@ def test_a_dry_run_is_asked_for_the_hosts_that_are_out_together():
     assert asked(*rolling("power_off"))[1] == []
 
 
+def test_dry_runs_take_no_place_of_the_checks(monkeypatch):
+    monkeypatch.setattr(vcenter_checks, "MOST", 1)
+    plan, of = rolling()
+    of = estate(*of.objects.values(), guest(vm(3), ESX3, runtime__powerState="poweredOff"))
+    start = PlannedStep("s9", PowerOn(target=vm(3), summary="power on"), ())
+    calls = asked(replace(plan, steps=(*plan.steps, start)), of, results=())[1]
+    assert [method for method, _, _ in calls] == ["ClusterEnterMaintenanceMode", "CheckPowerOn_Task"]
+
+
 def test_hosts_that_vcenter_would_empty_are_no_difference():
     answered, _ = asked(*rolling(at_a_time=2), results={"recommendations": emptied(ESX1, ESX2)})
     assert (answered.problems, remarks(answered)) == ((), [])

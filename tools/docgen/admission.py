@@ -44,8 +44,8 @@ CHECKS = """\
 `plan`, `apply` and `bench crossover` ask vCenter about what the plan does, where it answers without effect; so do
 `resume` and `rollback` where the run has nothing out of service. vCenter judges by the state of now, so it is asked
 only about what the plan does not change first; for the rest the requirements decide alone, and the plan shows what
-was not asked. Each question is asked once, at most 64 of them, several at a time. The checks appear in the list of
-tasks of vCenter.
+was not asked. Each question is asked once, at most 64 checks and 64 dry runs of evacuations, several at a time. The
+checks appear in the list of tasks of vCenter.
 
 How vCenter answers on a real system was never recorded: unverified. Known gaps of the checks are in the last column.
 """

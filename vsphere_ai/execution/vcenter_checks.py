@@ -32,7 +32,8 @@ OFF_BY_THEN = "InvalidPowerState"
 """The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
 ENTERS = "HostMaintenanceV1"
 """Type of the action of a recommendation that a host enters maintenance mode (ActionType, API reference)."""
-MOST = 64  # nearly every check is a task; a very large plan asks for its first VMs only, and says so
+MOST = 64
+"""Checks, and dry runs, that are asked: each check is a task, so that a very large plan asks for its first VMs only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +71,13 @@ def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int 
         return plan
     found = [*_evacuations(plan, estate), *_questions(plan, estate)]
     every = {q.key: q for q in found if isinstance(q, _Question)}
-    asked = dict(islice(every.items(), MOST))
+    runs, checks = ([k for k, q in every.items() if (q.evacuation is None) is other] for other in (False, True))
+    asked = {key: every[key] for key in (*runs[:MOST], *checks[:MOST])}
     said = dict(zip(asked, _answers(vcenter, [*asked.values()], parallel), strict=True))
     known = (q for q in found if isinstance(q, Reply) or q.key in said)
     replies = [*dict.fromkeys(r for q in known for r in _replies(q, said, estate))]
     shown = [r.shown for r in replies]
-    if len(every) > MOST:
+    if len(every) > len(asked):
         why = f"only the first {MOST} checks were asked"
         shown.append(Answer([*asked.values()][-1].target, "", note=why))
         replies += [q.replied(unanswered=why) for key, q in every.items() if key not in asked]

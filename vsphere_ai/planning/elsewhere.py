@@ -96,7 +96,7 @@ class Elsewhere:
         situation.down = frozenset(refs)
         for vm, _ in gone:
             situation.leave(vm.ref)
-        why = self._beside(situation, chosen, {d.name: d.hosts - lost for d in question.demands})
+        why = self._beside(situation, chosen, question, lost)
         for vm, host in gone:
             situation.arrive(vm, host)
         situation.down = frozenset()
@@ -117,11 +117,12 @@ class Elsewhere:
         """A copy that is changed for a loss, and changed back: what is reckoned once for all VMs is kept."""
         return self.situation.copy()
 
-    def _beside(self, situation: Situation, chosen: Mapping[str, str], near: Mapping[str, frozenset[str]]) -> str:
+    def _beside(self, situation: Situation, chosen: Mapping[str, str], question: Question, lost: Loss) -> str:
         vms = sorted((self._machine(ref) for ref in chosen), key=lambda vm: (-(vm.reserved_mb or 0), vm.name))
         why = self._against(situation, vms, chosen)
         if not why:
             return ""
+        near = {d.name: d.hosts - lost for d in question.demands if d.name in chosen}
 
         def hosts(vm: Machine) -> Iterator[Facts]:
             names = sorted(near[vm.ref], key=lambda name: (name != chosen[vm.ref], name))

@@ -208,7 +208,7 @@ def _as_demanded(farm: Farm, hosts: list[ManagedObject], finds: tuple[Exception,
     )
 
 
-def _recommendation(farm: Farm, host: ManagedObject, found: Outcome) -> Any:
+def _recommendation(farm: Farm, host: ManagedObject, found: Outcome) -> object:
     moves = [(vm, target) for vm, target in found.targets if vm["runtime"].host == host.ref]
     actions = [
         vim.cluster.MigrationAction(
