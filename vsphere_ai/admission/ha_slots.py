@@ -6,12 +6,12 @@ of the largest hosts stay free (vSphere Availability 8.0, "Slot Policy Admission
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import Any
 
 from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.model.cluster_rules import Object
 
 DEFAULT_MHZ = 32
 """What HA reckons for the CPU of a VM without reservation (das.vmcpuminmhz; vSphere Availability 6.7)."""
@@ -30,7 +30,7 @@ class SlotPolicy:
     least_mb: int = 0
 
     @classmethod
-    def of(cls, das: Mapping[str, Any]) -> SlotPolicy | None:
+    def of(cls, das: Object) -> SlotPolicy | None:
         """Return the policy of a `ClusterDasConfigInfo`; None where it does not say how many hosts may fail."""
         policy = das.get("admissionControlPolicy") or {}
         level, fixed = policy.get("failoverLevel"), policy.get("slotPolicy") or {}
