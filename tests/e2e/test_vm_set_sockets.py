@@ -44,3 +44,19 @@ def test_a_vm_that_is_there_keeps_its_sockets_unless_the_play_says_others(eight,
     assert "vm_set.cores" in eight.refused(play("train-01", nics=1, cpus=12))
     eight.applied(play("train-01", nics=1, cpus=12, more="  tuning: {cores_per_socket: 4}\n"))
     assert sockets(new_client, eight, "train-01") == (12, 4)
+
+
+@pytest.mark.parametrize("small", ["esx01", "esx02"])
+def test_cpus_that_one_host_only_has_are_on_that_host(sets, make_lab, monkeypatch, small):
+    """Whichever host a VM would be on before hosts are chosen: what that one lacks stands against no other."""
+    head, hosts = FARM.split("hosts:\n")
+    one, rest = hosts.split("vms:\n")
+    alike = (one.replace("esx[01:02]", name) for name in ("esx01", "esx02"))
+    sized = (h.replace("cluster: gpu-a", "cluster: gpu-a\n    cpu_cores: 4") if small in h else h for h in alike)
+    sets.lab = make_lab(f"{head}hosts:\n{''.join(sized)}vms:\n{rest}")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    sets.applied(play("train-[01:02]", nics=1, more="  tuning: {cpus: 16}\n"))
+    hosts = {vm["host"] for vm in sets.vms().values() if vm["name"].startswith("train")}
+    assert hosts == {"esx01.lab.local", "esx02.lab.local"} - {f"{small}.lab.local"}
+    more = play("train-[01:03]", nics=1, more="  tuning: {cpus: 200}\n")
+    assert {"tuning.cpus", "vm_set.no-host"} <= sets.refused(more), "of those that are there, and of the new one"

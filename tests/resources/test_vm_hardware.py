@@ -7,7 +7,8 @@ from support.estates import ESX1, estate, guest, host, state_of, view, vm
 from support.judging import judge, plan_one, steps_of, words
 
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.resources.vm_hardware import VmHardware, number
+from vsphere_ai.model.host_version import hardware_number
+from vsphere_ai.resources.vm_hardware import VmHardware
 
 ALONE = "- vms: train-04\n  hardware: {version: 19, memory_reservation: full}\n"
 
@@ -75,9 +76,9 @@ def test_upgrade_comes_before_the_reconfigure_in_one_power_cycle():
 
 
 def test_versions_are_compared_as_numbers():
-    assert number("vmx-9") < number("vmx-19")
+    assert hardware_number("vmx-9") < hardware_number("vmx-19")
     assert judge(VmHardware(version=19), VM, around(config__version="vmx-9")).problems == {}
-    assert number("vmx-next") is number("") is number(None) is None
+    assert hardware_number("vmx-next") is hardware_number("") is hardware_number(None) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 
 CPUS, CORES, AUTO_CORES = (
@@ -192,7 +193,7 @@ def machine_of(
         reserved_mhz=int(facts.get(MHZ_RESERVED) or 0),
         latency_high=(facts.get(LATENCY) or {}).get("level") == "high",
         threads_per_core=int(facts.get(THREADS_PER_CORE) or 1),
-        version=_number(facts.get(VERSION)),
+        version=hardware_number(facts.get(VERSION)),
         firmware=str(facts.get(FIRMWARE) or ""),
         vgpus=vgpus,
         claims=claims,
@@ -224,11 +225,6 @@ def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Span:
         return NOTHING
     least = OVERHEAD_BASE + OVERHEAD_PER_CPU * cpus + OVERHEAD_PER_GB * memory / 1024
     return Span(least, OVERHEAD_SPREAD * least)
-
-
-def _number(version: object) -> int | None:
-    digits = str(version or "").removeprefix("vmx-")
-    return int(digits) if digits.isdigit() else None
 
 
 def _function(device: VirtualObject) -> Demand:

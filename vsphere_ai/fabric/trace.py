@@ -15,6 +15,7 @@ from vsphere_ai.fabric.host import host_links, mtu_link
 from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Place, Verdict, why
 from vsphere_ai.fabric.path import HOST, PATH_RULE, is_seen, path_links
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
@@ -58,7 +59,7 @@ def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> 
     """
     around = tuple(estate.hosts_for(vm.ref) if hosts is None else hosts)
     facts, host = estate[vm.ref], estate.host_of(vm.ref)
-    version = _number(facts.get("config.version"))
+    version = hardware_number(facts.get("config.version"))
     devices = facts.get("config.hardware.device")
     if devices is None:
         link = CARD.link("unknown", f"its devices cannot be read: {why(facts, 'config.hardware.device')}")
@@ -96,7 +97,7 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
             links += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
-    mtu, version = info.get("mtu"), _number(facts.get("config.version"))
+    mtu, version = info.get("mtu"), hardware_number(facts.get("config.version"))
     paths = _paths(estate, vm, group, links, around)
     return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, version, paths)
 
@@ -195,7 +196,7 @@ def _adapter(vm: Target, facts: Facts, device: VirtualDevice, card: dict[str, Pl
 
 def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link]:
     facts = estate[vm.ref]
-    version = _number(facts.get("config.version"))
+    version = hardware_number(facts.get("config.version"))
     if version is None:
         yield HARDWARE.link("unknown", f"{facts.get('config.version') or why(facts, 'config.version')}")
     elif version < MINIMUM_VERSION:
@@ -217,8 +218,3 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
 def _label(device: VirtualDevice) -> str:
     label = (device.get("deviceInfo") or {}).get("label")
     return str(label or f"device {device.get('key', '?')}")
-
-
-def _number(version: str | None) -> int | None:
-    digits = (version or "").removeprefix("vmx-")
-    return int(digits) if digits.isdigit() else None

@@ -20,6 +20,16 @@ class Limit(NamedTuple):
     host: str
     esxi: str
 
+    def runs(self, version: int) -> bool:
+        """Return whether the host runs VMs of a hardware version."""
+        return version <= self.hardware
+
+
+def hardware_number(version: object) -> int | None:
+    """Return the number of ``vmx-19``, None when it is not one; as texts, vmx-9 would be above vmx-19."""
+    digits = str(version or "").removeprefix("vmx-")
+    return int(digits) if digits.isdigit() else None
+
 
 def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     """Return what each host runs, the lowest first, and the names of the hosts of which that is not known."""

@@ -42,6 +42,8 @@ _Move = tuple[Target, str, str]
 Avoided = frozenset[_Move]
 """Moves that are not made: the host whose window it is, the reference of the VM, and the name of the other host."""
 ALONE = requirements(shared=False, without=("admission.host-state",))
+ON_GROUPS = tuple(r for r in ALONE if r.id == "admission.network")
+"""What is asked of a host for all that are grouped with it."""
 TOGETHER = (*ALONE, *requirements(shared=True, without=("admission.gpu",)))
 """What is asked of a host beside its GPUs, which are placed here, and whether it is in service then."""
 _Away = tuple[Mapping[Target | None, tuple[Target, ...]], Mapping[Target | None, tuple[Target, ...]]]
@@ -321,15 +323,12 @@ class _Sequence:
         return next((v for v in own if has_vgpus(self._estate[v.ref])), None)
 
     def _why_not_for(self, vm: Target, host: Target, other: Target) -> str:
-        facts = self._estate[vm.ref]
-        networks = self._estate[other.ref].get("network", ())
-        if any(n not in networks for n in facts.get("network", ())):
-            return "lacks a network of it"
-        if self._refused:  # a host was refused: those of its group are looked at one by one
-            machine = self._situation.machines.present(vm.ref)
-            why = admit(machine, self._estate[other.ref], self._situation, "vmotion", ALONE).words_against
-            if why := self._refused.get((vm.ref, other.name), why):
-                return f"does not take it: {why}"
+        facts, machine = self._estate[vm.ref], self._situation.machines.present(vm.ref)
+        # once a host was refused, those of its group are looked at one by one
+        asked = ALONE if self._refused else ON_GROUPS
+        why = admit(machine, self._estate[other.ref], self._situation, "vmotion", asked).words_against
+        if why := self._refused.get((vm.ref, other.name), why):
+            return f"does not take it: {why}"
         # what the GPUs will offer is known only later where this plan changes that
         if other not in self._done and any(
             why_not_carried(d, self._estate[other.ref]) for d in facts.get("config.hardware.device", ())

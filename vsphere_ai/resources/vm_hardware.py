@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -57,7 +58,7 @@ class VmHardware(VmDevices, Judged, Resource):
             return None
         full = facts.get("config.memoryReservationLockedToMax")
         return cls.model_construct(
-            version=number(facts.get("config.version")),
+            version=hardware_number(facts.get("config.version")),
             firmware=facts.get("config.firmware"),
             memory_reservation="full" if full else facts.get("config.memoryAllocation.reservation", 0),
             cpu_reservation_mhz=facts.get("config.cpuAllocation.reservation", 0),
@@ -66,7 +67,7 @@ class VmHardware(VmDevices, Judged, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """A hardware version never goes down."""
         facts = view.facts(target.ref)
-        have = number(facts.get("config.version"))
+        have = hardware_number(facts.get("config.version"))
         if have and self.version and self.version < have:
             message = f"the VM has hardware version {have}, {self.version} is older"
             remedy = f"a hardware version cannot be lowered; write version: {have} or leave it out"
@@ -107,12 +108,6 @@ class VmHardware(VmDevices, Judged, Resource):
             spec["cpuAllocation"] = _reservation(self.cpu_reservation_mhz)
         if spec:
             yield reconfigure(change, spec, "set " + ", ".join(sorted(changed - {"version"})).replace("_", " "))
-
-
-def number(version: str | None) -> int | None:
-    """Return the integer of ``vmx-19``; comparing the strings would put vmx-9 above vmx-19."""
-    digits = (version or "").removeprefix("vmx-")
-    return int(digits) if digits.isdigit() else None
 
 
 def _reservation(amount: int | None) -> dict[str, object]:

@@ -12,10 +12,10 @@ from vsphere_ai.admission.machine import LOCKED, Machine
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.requirements.cpu_reservation import MHZ
 from vsphere_ai.admission.requirements.memory import capacity
-from vsphere_ai.admission.requirements.vcpus import CORES
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.verdict import GpuHosts
 from vsphere_ai.fabric import networks
+from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.fabric.virtual_functions import physical_functions
 from vsphere_ai.language.play import TargetPlans, stated_of
 from vsphere_ai.model.deferred import is_deferred
@@ -138,7 +138,7 @@ def _machine(view: View, wanted: WantedSet, member: Member, *, reserves_all: boo
     source = estate.get(place.source)
     stores = (place.datastore,) if place.datastore else (source.get("datastore") or ()) if source else ()
     stores = tuple(s for s in stores if s.startswith("Datastore:"))
-    reserved = machine.memory_mb if reserves_all else machine.reserved_mb
+    reserved = machine.memory_mb if reserves_all or machine.demands_all_memory else machine.reserved_mb
     return replace(
         machine,
         reserved_mb=reserved,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
 from vsphere_ai.admission.machine import NOTHING, Span
-from vsphere_ai.admission.requirements.vcpus import CORES
+from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.model.facts import Facts
 
 MHZ, SYSTEM = "summary.hardware.cpuMhz", "systemResources.config.cpuAllocation.reservation"

@@ -19,7 +19,7 @@ def hardware_version(case: Case) -> Reason | None:
     """The number of a VM's hardware version is at most the highest one of the host's ESXi release."""
     host = Target("host", case.host.name, case.host.ref)
     known, _ = hardware_limits(case.situation.view.estate, (host,))
-    if case.vm.version is None or not known or case.vm.version <= known[0].hardware:
+    if case.vm.version is None or not known or known[0].runs(case.vm.version):
         return None
     message = f"ESXi {known[0].esxi} runs hardware version {known[0].hardware} at most, the VM has {case.vm.version}"
     return case.no(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
-from vsphere_ai.admission.requirements.vcpus import CORES
 from vsphere_ai.compat.vgpu_vmotion import drs_config
+from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.model.facts import Facts
 
 PER_CORE, PER_CLUSTER = "maxvcpuspercore", "maxvcpusperclusterpct"

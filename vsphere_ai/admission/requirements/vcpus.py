@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.admission.base import RUNS, STARTS, Case, Quantity, Reason, requirement
-
-THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.numCpuCores", "config.hyperThread"
+from vsphere_ai.fabric.host_cpus import PATHS, makes_sockets, processors
 
 
 @requirement(
@@ -14,32 +13,25 @@ THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.num
     "vCPUs against logical processors",
     occasions=RUNS | {"reconfigure", "clone"},
     source="vSphere Virtual Machine Administration 8.0, virtual CPU limits; vSphere API, NotEnoughLogicalCpus",
-    reads={"HostSystem": (THREADS, CORES, ACTIVE)},
+    reads={"HostSystem": PATHS},
     faults=("NotEnoughLogicalCpus", "NotEnoughCpus"),
 )
 def vcpus(case: Case) -> Iterator[Reason]:
     """A VM has at most as many vCPUs as its host has logical processors, which are cores without hyper-threading."""
-    vm, host = case.vm, case.host
-    threads, cores = host.get(THREADS), host.get(CORES)
+    vm, have = case.vm, processors(case.host)
     if vm.cpus is None:
         if not case.ran_alike("cpus"):
             yield case.unknown("its number of vCPUs was not read")
         return
-    active = (host.get(ACTIVE) or {}).get("active")
-    have = cores if active is False and cores is not None else threads
     if have is None:
         if not case.ran_alike("cpus"):
             yield case.unknown("the number of its logical processors was not read")
-    elif vm.cpus > have:
-        what, fault = (
-            ("cores, and hyper-threading is off", "NotEnoughCpus")
-            if active is False
-            else ("logical processors", "NotEnoughLogicalCpus")
-        )
-        message = f"it has {have} {what}; the VM has {vm.cpus} vCPUs"
-        yield case.no(
-            message, f"give the VM at most {have} vCPUs", fault=fault, quantity=Quantity(vm.cpus, have, "vCPUs")
-        )
+    elif not have.takes(vm.cpus):
+        message, fault = f"it has {have.words}; the VM has {vm.cpus} vCPUs", "NotEnoughCpus"
+        if have.hyper_threading:
+            fault = "NotEnoughLogicalCpus"
+        help = f"give the VM at most {have.number} vCPUs"
+        yield case.no(message, help, fault, Quantity(vm.cpus, have.number, "vCPUs"))
 
 
 @requirement(
@@ -52,7 +44,7 @@ def vcpus(case: Case) -> Iterator[Reason]:
 def sockets(case: Case) -> Reason | None:
     """The number of cores per socket divides the number of vCPUs; of a host this says nothing."""
     vm = case.vm
-    if vm.cpus is None or not vm.cores_per_socket or not vm.cpus % vm.cores_per_socket:
+    if vm.cpus is None or not vm.cores_per_socket or makes_sockets(vm.cpus, vm.cores_per_socket):
         return None
     message = f"{vm.cpus} vCPUs are no multiple of {vm.cores_per_socket} cores per socket"
     help = "write tuning: {cores_per_socket: N} with an N that divides the vCPUs"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
+from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits, hardware_number
 from vsphere_ai.model.name_ranges import listed
 from vsphere_ai.model.versions import first_esxi_with
 
@@ -81,7 +81,7 @@ def vm_hardware_hosts(case: Case) -> Finding:
         return case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
     most, name, esxi = known[0]
     where = (f"{name}: config.product.version", esxi)
-    if version > most:
+    if not known[0].runs(version):
         message = f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs"
         return case.failed(message, seen, where, help=_newer_hosts(case, version, known))
     if hidden:
@@ -95,13 +95,7 @@ def hardware_version(case: Case) -> tuple[int | None, Evidence]:
     if planned is not None:
         return planned.value, planned.evidence
     text = str(case.need("config.version"))
-    return number(text), ("config.version", text)
-
-
-def number(version: object) -> int | None:
-    """Return the number of ``vmx-19``; None when it is not one."""
-    digits = str(version).removeprefix("vmx-")
-    return int(digits) if digits.isdigit() else None
+    return hardware_number(text), ("config.version", text)
 
 
 def _short(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str, int]]:
@@ -123,6 +117,6 @@ def _newer_hosts(case: Case, version: int, known: Sequence[Limit]) -> str:
     """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
     old = listed(limit.host for limit in known if limit.hardware < version)
     hosts = f"upgrade {old} to {first_esxi_with(version)}"
-    present = number(case.facts.get("config.version"))
+    present = hardware_number(case.facts.get("config.version"))
     most = known[0].hardware
     return f"stay at {most} or lower, or {hosts}" if present is not None and present <= most else hosts

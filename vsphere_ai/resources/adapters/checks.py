@@ -10,7 +10,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import replaced_by
+from vsphere_ai.model.vm_sets import is_new, replaced_by
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pvrdma_fit
 from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter, matched
 from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
@@ -141,10 +141,13 @@ def _cards(ref: str, view: View) -> Iterable[NetworkAdapter]:
 
 
 def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
-    """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host."""
+    """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host.
+
+    A VM that is to be made gets a host that has them.
+    """
     host = view.estate.host_of(target.ref)
     asked = [n for n in fresh if n.type == "sriov" and ethernet.is_distributed(n.port_group)]
-    if host is None or not asked:
+    if host is None or not asked or is_new(view.estate, target.ref):
         return
     facts = view.facts(host.ref)
     old = replaced_by(view.estate, target.ref)  # destroyed before this one is made

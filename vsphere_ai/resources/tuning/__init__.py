@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator
 
-from vsphere_ai.fabric import pci
+from vsphere_ai.fabric import host_cpus, pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.secret_settings import may_hold_secret
@@ -19,7 +19,7 @@ from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.resources.tuning import checks, settings
-from vsphere_ai.resources.tuning.settings import CORES, CPUS, MHZ, THREADS, full_mhz
+from vsphere_ai.resources.tuning.settings import CORES, CPUS, MHZ, full_mhz
 
 AFFINITY = "numa.nodeAffinity"
 LATENCY, RESERVATION = "config.latencySensitivity", "config.cpuAllocation.reservation"
@@ -43,7 +43,7 @@ class Tuning(HasSockets, Resource):
         after=("hardware", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": (CPUS, CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),
-            "HostSystem": (MHZ, THREADS, *pci.PATHS),
+            "HostSystem": (MHZ, *host_cpus.PATHS, *pci.PATHS),
         },
         duties=(Duty("`tuning`", "VMs", (), SPEC, extra_config=True),),
         vm_settings={AFFINITY: "write numa_affinity"},

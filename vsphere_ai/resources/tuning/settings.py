@@ -12,7 +12,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 
 CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
-MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
+MHZ = "summary.hardware.cpuMhz"
 Affinity = Literal["gpu", "off"] | tuple[int, ...]
 
 
