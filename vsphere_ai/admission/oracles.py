@@ -10,7 +10,7 @@ CHECK, ADMITS, UNANSWERED = "vcenter.check", "vcenter.admits", "vcenter.unanswer
 
 _RULES = ("admission.host-rule", "admission.vm-rule", "admission.ha", "admission.vcpu-share")
 """What no test of the checkers is about: CheckTestType has no tests of rules, of HA and of DRS options."""
-_LEFT = ("admission.gpu", "admission.devices", "admission.swap")
+_LEFT = ("admission.gpu", "admission.devices", "admission.sriov", "admission.swap")
 """Places on GPUs, free devices and free space, which they have no tests of, either."""
 
 
