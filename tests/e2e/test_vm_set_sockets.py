@@ -52,10 +52,10 @@ def test_cpus_that_one_host_only_has_are_on_that_host(sets, make_lab, monkeypatc
     head, hosts = FARM.split("hosts:\n")
     one, rest = hosts.split("vms:\n")
     alike = (one.replace("esx[01:02]", name) for name in ("esx01", "esx02"))
-    sized = (h.replace("cluster: gpu-a", "cluster: gpu-a\n    cpu_cores: 4") if small in h else h for h in alike)
+    sized = (h.replace("cluster: gpu-a", "cluster: gpu-a\n    cpu_cores: 8") if small in h else h for h in alike)
     sets.lab = make_lab(f"{head}hosts:\n{''.join(sized)}vms:\n{rest}")
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
-    sets.applied(play("train-[01:02]", nics=1, more="  tuning: {cpus: 16}\n"))
+    sets.applied(play("train-[01:02]", nics=1, more="  tuning: {cpus: 32}\n"))
     hosts = {vm["host"] for vm in sets.vms().values() if vm["name"].startswith("train")}
     assert hosts == {"esx01.lab.local", "esx02.lab.local"} - {f"{small}.lab.local"}
     more = play("train-[01:03]", nics=1, more="  tuning: {cpus: 200}\n")
