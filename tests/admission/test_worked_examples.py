@@ -229,6 +229,9 @@ def test_21_a_large_reservation_makes_every_slot_large():
     # advanced options keep slots small: that VM takes two of 1.5 GB
     limited = ({"key": "das.slotMemInMB", "value": "1536"}, {"key": "das.slotCpuInMHz", "value": "1000"})
     assert answer(slots_of(das=limited), sized(1, 3))[0] == "no"
+    # and so can a VM without reservation have a large one
+    least = ({"key": "das.vmMemoryMinMB", "value": str(gb(3))},)
+    assert answer(slots_of(das=least), sized(1, 1))[0] == "no"
     fixed = {**SLOTS, "slotPolicy": {"_typeName": "ClusterFixedSizeSlotPolicy", "cpu": 2000, "memory": gb(2)}}
     assert answer(slots_of(fixed), sized(1, 2))[0] == "yes"
     assert answer(slots_of(fixed), sized(1, 3))[0] == "no"

@@ -54,9 +54,12 @@ def slots_left(policy: SlotPolicy, hosts: Iterable[tuple[Span, Span]], vms: Sequ
 
     `hosts` are MHz and MB that hosts can guarantee, `vms` all that run, the new one included.
     """
-    needs = [(max(vm.reserved_mhz, policy.least_mhz), need) for vm in vms if (need := vm.memory_need_mb) is not None]
-    if len(needs) < len(vms):
-        return None
+    needs = []
+    for vm in vms:
+        if vm.reserved_mb is None:
+            return None
+        memory = max(vm.reserved_mb, policy.least_mb)
+        needs.append((max(vm.reserved_mhz, policy.least_mhz), Span(memory, memory) + vm.overhead_mb))
     rooms = tuple(hosts)
     worst = [(mhz.low, mb.low) for mhz, mb in rooms], [(mhz, need.high) for mhz, need in needs]
     best = [(mhz.high, mb.high) for mhz, mb in rooms], [(mhz, need.low) for mhz, need in needs]
@@ -64,8 +67,9 @@ def slots_left(policy: SlotPolicy, hosts: Iterable[tuple[Span, Span]], vms: Sequ
 
 
 def _left(policy: SlotPolicy, rooms: Sequence[tuple[float, float]], needs: Sequence[tuple[float, float]]) -> int:
-    largest = max(mhz for mhz, _ in needs), max(policy.least_mb, *(mb for _, mb in needs))
-    slot = (policy.fixed_mhz or min(largest[0], policy.most_mhz), policy.fixed_mb or min(largest[1], policy.most_mb))
-    each = sorted(min(have // of for have, of in zip(room, slot, strict=True) if of) for room in rooms)
-    used = sum(max(1, *(ceil(need / of) for need, of in zip(vm, slot, strict=True) if of)) for vm in needs)
+    largest = max(mhz for mhz, _ in needs), max(mb for _, mb in needs)
+    found = policy.fixed_mhz or min(largest[0], policy.most_mhz), policy.fixed_mb or min(largest[1], policy.most_mb)
+    slot = tuple(max(1.0, size) for size in found)
+    each = sorted(min(have // of for have, of in zip(room, slot, strict=True)) for room in rooms)
+    used = sum(max(1, *(ceil(need / of) for need, of in zip(vm, slot, strict=True))) for vm in needs)
     return int(sum(each[: max(len(each) - policy.hosts, 0)])) - used

@@ -78,10 +78,11 @@ def ha(case: Case) -> Iterator[Reason]:
 def _slots(case: Case, cluster: Facts, das: Object) -> Iterator[Reason]:
     """Count slots as they are with the VM, on hosts in service."""
     estate, policy = case.situation.view.estate, SlotPolicy.of(das)
-    hosts = [estate[h.ref] for h in estate.hosts_in(cluster.ref) if h.ref not in case.situation.down]
-    hosts = [h for h in hosts if h.get(CONNECTION) == "connected" and not h.get(MAINTENANCE)]
+    every = [estate[h.ref] for h in estate.hosts_in(cluster.ref)]
+    hosts = [h for h in every if h.get(CONNECTION) == "connected" and not h.get(MAINTENANCE)]
+    hosts = [h for h in hosts if h.ref not in case.situation.down]
     rooms = [(mhz, mb) for h in hosts if (mhz := capacity_mhz(h)) and (mb := capacity(h))]
-    others = [m for h in hosts for ref, m in case.situation.on(h.ref).items() if ref != case.vm.ref]
+    others = [m for h in every for ref, m in case.situation.on(h.ref).items() if ref != case.vm.ref]
     left = slots_left(policy, rooms, (*others, case.vm)) if policy and rooms and len(rooms) == len(hosts) else None
     if policy is None or left is None or left.low < 0 <= left.high:
         yield case.unknown(f"whether HA of {cluster.name} has a slot left for it is not known")
