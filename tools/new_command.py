@@ -25,7 +25,7 @@ from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import estate_options, format_option
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import EstateRequest
+    from vsphere_ai.app.estate.session import EstateRequest
 
 HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< section, place, one line of text
 
@@ -59,8 +59,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.read_estate import read_hosts
-from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.estate.read_estate import read_hosts
+from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.state import Target
 

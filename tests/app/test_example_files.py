@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from support.places import ROOT
 
-from vsphere_ai.app.example_files import copy_examples, example, examples
+from vsphere_ai.app.project.example_files import copy_examples, example, examples
 from vsphere_ai.cli.examples import command
 from vsphere_ai.errors import UsageError
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from vsphere_ai.app import new_files
-from vsphere_ai.app.new_files import require_absent, write_new
+from vsphere_ai.app.project import new_files
+from vsphere_ai.app.project.new_files import require_absent, write_new
 from vsphere_ai.errors import UsageError
 
 

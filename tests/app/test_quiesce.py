@@ -11,8 +11,8 @@ from support.acting import Clock, on_clock
 from support.journals import act, create
 from support.raising import refused
 
-from vsphere_ai.app import quiesce, unfinished_tasks
 from vsphere_ai.app.events import Remark, ignore
+from vsphere_ai.app.runs import quiesce, unfinished_tasks
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
 from vsphere_ai.model.facts import Facts

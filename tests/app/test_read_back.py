@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 import yaml
 
-from vsphere_ai.app.read_estate import read_everything
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.read_estate import read_everything
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.cli.main import main
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.inventory import CONNECTION, load_inventory

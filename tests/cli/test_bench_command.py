@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from vsphere_ai.app import benchmark_history
-from vsphere_ai.app.benchmark_parse import ParseRequest, parse_nccl
+from vsphere_ai.app.training.benchmarks import history as benchmark_history
+from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
 from vsphere_ai.benchmarks.nccl_text import parse_text
 from vsphere_ai.cli.bench import command
 from vsphere_ai.cli.explain import command as explain

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 from docs.test_pages import rule_ids, said_ids
 
-from vsphere_ai.app.explanations import _known
-from vsphere_ai.app.explanations.keys import keys_of
+from vsphere_ai.app.project.explanations import _known
+from vsphere_ai.app.project.explanations.keys import keys_of
 from vsphere_ai.cli.main import command
 from vsphere_ai.compat import assessment, gate
 from vsphere_ai.errors import UsageError

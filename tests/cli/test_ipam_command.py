@@ -13,7 +13,7 @@ from support.farm import option, reconfigure
 from vsphere_ai.addresses.leasing import lease
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.cli.ipam import command
 from vsphere_ai.connect.address_ledger import read_text, write_text
 from vsphere_ai.language.inventory import load_inventory
@@ -235,7 +235,7 @@ def test_a_lease_whose_vm_may_run_on_a_host_that_is_not_connected_is_unsafe(sess
 
 def test_a_vm_that_comes_between_the_reads_keeps_its_lease(session, document, soap, monkeypatch):
     give(session, 1)
-    monkeypatch.setattr("vsphere_ai.app.address_reclaim._wait", lambda *_: mark(soap, "train-04", 1))
+    monkeypatch.setattr("vsphere_ai.app.vms.address_reclaim._wait", lambda *_: mark(soap, "train-04", 1))
     found = document(*RECLAIM, "--vms", "1")
     assert (found["changed"], found["reclaimed"]) == (False, [])
 
@@ -249,7 +249,7 @@ def test_a_vm_that_goes_out_of_sight_between_the_reads_stops_it(session, ipam, d
             soap.wait(vm.PowerOff())
         vm.UnregisterVM()
 
-    monkeypatch.setattr("vsphere_ai.app.address_reclaim._wait", vanish)
+    monkeypatch.setattr("vsphere_ai.app.vms.address_reclaim._wait", vanish)
     ipam(*RECLAIM, "--vms", "1", code=1)
     assert len(document("show")["leases"]) == 1
 

@@ -11,9 +11,9 @@ from support.estates import ESX1, estate, guest, host, made, vm, wants
 from support.missions import DESIRED, plain_farm
 from support.raising import refused
 
-from vsphere_ai.app.approval import Numbers, approve
 from vsphere_ai.app.events import ignore
-from vsphere_ai.app.results import Proposal, Surroundings
+from vsphere_ai.app.events.results import Proposal, Surroundings
+from vsphere_ai.app.runs.approval import Numbers, approve
 from vsphere_ai.cli.run_output import RunOutput
 from vsphere_ai.errors import Conflict, UsageError
 from vsphere_ai.model.world import World

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, guest, host, vm
 from support.fabrics import DC
 
-from vsphere_ai.app import trace_rdma
+from vsphere_ai.app.estate import trace_rdma
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
 from vsphere_ai.fabric.fixes import fixes_for

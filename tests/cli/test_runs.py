@@ -182,7 +182,7 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command):
 
 
 def test_a_run_reboots_no_host_twice(command):
-    from vsphere_ai.app import resume_run
+    from vsphere_ai.app.runs import resume_run
 
     record = create()
     record.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from support.places import ROOT
 
-from vsphere_ai.app.schemas import SCHEMAS
+from vsphere_ai.app.project.schemas import SCHEMAS
 from vsphere_ai.cli.schema import command
 from vsphere_ai.errors import UsageError
 

@@ -7,7 +7,7 @@ import pytest
 
 from tools.docgen import admission
 from vsphere_ai.admission.admit import every_requirement
-from vsphere_ai.app import explanations
+from vsphere_ai.app.project import explanations
 
 ROOT = Path(__file__).parents[2]
 

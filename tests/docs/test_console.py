@@ -22,7 +22,7 @@ from support.gates import LONG
 from support.labs import started
 from support.steady import steady
 
-from vsphere_ai.app.launch_job import load_job
+from vsphere_ai.app.training.launch.job import load_job
 from vsphere_ai.lab import process, scenario_file
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.language.document import Faults, load, parse_stream, text_of

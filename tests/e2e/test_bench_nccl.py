@@ -9,9 +9,10 @@ from math import log2
 import pytest
 from support.guest_farm import guest_farm
 
-from vsphere_ai.app import EstateRequest, NodesRequest, benchmark_rdma
-from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
-from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
+from vsphere_ai.app import EstateRequest, NodesRequest
+from vsphere_ai.app.training.benchmarks import rdma as benchmark_rdma
+from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
 from vsphere_ai.errors import Refused
 
 COUNT = 12

@@ -8,15 +8,15 @@ import pytest
 from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai.app import EstateRequest, NodesRequest
-from vsphere_ai.app.accept_farm import accept
-from vsphere_ai.app.accept_values import AcceptRequest
-from vsphere_ai.app.benchmark_burn import BurnOptions, BurnRequest, bench_burn
-from vsphere_ai.app.benchmark_history import history
-from vsphere_ai.app.benchmark_megatron import MegatronOptions, MegatronRequest, MegatronTest, bench_megatron
-from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
-from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
-from vsphere_ai.app.benchmark_scale import ScaleOptions, ScaleRequest, bench_scale
 from vsphere_ai.app.events import Remark, Status
+from vsphere_ai.app.training.acceptance.farm import accept
+from vsphere_ai.app.training.acceptance.values import AcceptRequest
+from vsphere_ai.app.training.benchmarks.burn import BurnOptions, BurnRequest, bench_burn
+from vsphere_ai.app.training.benchmarks.history import history
+from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronRequest, MegatronTest, bench_megatron
+from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
+from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
+from vsphere_ai.app.training.benchmarks.scale import ScaleOptions, ScaleRequest, bench_scale
 from vsphere_ai.errors import Refused, UsageError
 
 pytestmark = pytest.mark.lab

@@ -9,8 +9,9 @@ from support.seeds import FULL
 from support.vm_sets import FARM, INVENTORY, Sets
 from support.vm_sets import FULL as WHOLE_SET
 
-from vsphere_ai.app import ApplyRequest, EstateRequest, NodesRequest, apply, crossover_trials
-from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
+from vsphere_ai.app import ApplyRequest, EstateRequest, NodesRequest, apply
+from vsphere_ai.app.training.benchmarks import crossover_trials
+from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
 
 OWN = "trn-02"
 CASES = {

@@ -282,7 +282,7 @@ TWO = """- hosts: esx[01:02].lab.local
 @pytest.fixture
 def while_asked(monkeypatch):
     """Let somebody act while the operator thinks about the plan that is shown."""
-    from vsphere_ai.app import apply_plan
+    from vsphere_ai.app.runs import apply_plan
 
     shown = apply_plan.approve
 
@@ -370,7 +370,7 @@ def test_a_host_that_refused_and_another_user_then_took_out_of_service_is_not_ch
 
 
 def test_a_rollback_does_not_change_what_another_user_powered_off(lab, cli, farm, soap, monkeypatch):
-    from vsphere_ai.app import rollback_run
+    from vsphere_ai.app.runs import rollback_run
 
     assert cli("apply", cli.file(TWO), "--yes") == 0, cli.out + cli.err
     run = next(iter(journal.every())).id

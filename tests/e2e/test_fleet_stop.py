@@ -127,7 +127,7 @@ def test_the_second_signal_leaves_at_once(cli, labs, given, process):
 
 
 def fleets_here():
-    from vsphere_ai.app.fleet_run import list_fleets
+    from vsphere_ai.fleet.run import list_fleets
 
     return [each.fleet for each in list_fleets()]
 

@@ -19,8 +19,8 @@ import pytest
 from support import fleets
 from support.dask_fleet import QUICK, Cluster, certificate, expired_certificate
 
-from vsphere_ai.app.fleet_address import Address, context, security
-from vsphere_ai.app.fleet_certificates import TlsFiles
+from vsphere_ai.fleet.address import Address, context, security
+from vsphere_ai.fleet.certificates import TlsFiles
 
 pytestmark = pytest.mark.lab
 ATTACK = """

@@ -17,8 +17,8 @@ DOWN = r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done"
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 3.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture

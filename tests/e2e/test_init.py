@@ -169,7 +169,7 @@ def test_a_wrong_answer_is_named_and_nothing_is_written(cli, here, connection, o
 
 
 def test_an_account_that_sees_nothing_ends_it(cli, here, connection, monkeypatch):
-    from vsphere_ai.app import init_project
+    from vsphere_ai.app.project import init_project
     from vsphere_ai.model.facts import Estate
 
     real = init_project.shown

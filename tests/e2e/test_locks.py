@@ -20,7 +20,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
 
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventory import load_inventory

@@ -95,9 +95,9 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
-    from vsphere_ai.app.plan_playbook import make_plan
-    from vsphere_ai.app.read_back import ReadBack
-    from vsphere_ai.app.session import EstateRequest, Session
+    from vsphere_ai.app.estate.session import EstateRequest, Session
+    from vsphere_ai.app.runs.plan_playbook import make_plan
+    from vsphere_ai.app.runs.read_back import ReadBack
     from vsphere_ai.language.inventory import find_inventory
     from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds

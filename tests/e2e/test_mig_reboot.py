@@ -94,7 +94,7 @@ def test_where_mig_cannot_be_read_the_plan_says_so(lab, cli, soap):
 
 
 def test_a_gpu_that_comes_back_in_another_mode_stops_the_roll_out(enabled, cli, farm, ledger, soap, monkeypatch):
-    from vsphere_ai.app import apply_plan
+    from vsphere_ai.app.runs import apply_plan
 
     before = len(ledger())
     shown = apply_plan.approve

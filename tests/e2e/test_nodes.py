@@ -10,7 +10,7 @@ import yaml
 from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
-from vsphere_ai.app import nodes_trust
+from vsphere_ai.app.training.nodes import trust as nodes_trust
 from vsphere_ai.connect.hostkeys import fingerprint
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.state_dir import lab_dir

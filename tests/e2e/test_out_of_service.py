@@ -11,7 +11,7 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
 
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import out_records
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.runs import journal

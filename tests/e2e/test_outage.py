@@ -113,7 +113,7 @@ def test_an_outage_that_does_not_end_leaves_a_run_that_can_be_resumed(lab, cli, 
 
 
 def test_resume_waits_for_vcenter_as_long_as_the_run_does(lab, cli, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 3.0)
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", MISSION)
     monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, patience=0.5, backoff=0.1, longest_pause=0.5))
     lab.set_faults("- {on: RetrievePropertiesEx, nth: 2, when: before, do: {restart: 3s}}\n")

@@ -8,7 +8,7 @@ import pytest
 from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
-from vsphere_ai.app.preflight import preflight
+from vsphere_ai.app.training.nodes.preflight import preflight
 from vsphere_ai.connect.guest_ssh import GuestSsh
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.lab import process
@@ -71,7 +71,7 @@ def farm(cli, make_lab, monkeypatch):
 
 
 def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, monkeypatch):
-    from vsphere_ai.app import preflight as module
+    from vsphere_ai.app.training.nodes import preflight as module
     from vsphere_ai.health import answers
 
     monkeypatch.setattr(module, "BASIC", tuple(fast(each) for each in module.BASIC))

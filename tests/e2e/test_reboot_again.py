@@ -198,8 +198,8 @@ def test_a_new_run_that_dies_while_it_takes_over_pending_actions_has_them(lab, c
 
 def test_a_host_that_was_never_told_to_reboot_is_not_given_up(lab, cli, ledger, monkeypatch):
     """The play waits for a shorter time than it takes to know that the host does not go down."""
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 8.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.AT_LEAST", 4.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 8.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.AT_LEAST", 4.0)
     play = cli.file(GRAPHICS.format("shared_direct").replace("reboot: api", "timeout: 3s"))
     assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, play, "--yes") == 9
     assert reboots(ledger) == []

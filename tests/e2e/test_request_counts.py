@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.language.inventory import load_inventory
 

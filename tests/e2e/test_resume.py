@@ -30,8 +30,8 @@ ONCE = ("ReconfigVM_Task", "UpgradeVM_Task", "ShutdownGuest", "PowerOnVM_Task", 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 3.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.STILL_RUNNING", 3.0)
 
 
 def judge(farm, ledger, before):
@@ -280,7 +280,7 @@ def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledg
 
 BOTH_PLAN = """
 import os
-from vsphere_ai.app import resume_run
+from vsphere_ai.app.runs import resume_run
 from vsphere_ai.cli.main import run
 planned = resume_run.plan_from
 def held(*arguments):

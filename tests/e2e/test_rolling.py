@@ -47,8 +47,8 @@ TWO = """
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 3.0, raising=False)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 3.0, raising=False)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_nobody_is_started_when_the_budget_is_used_up(one_down, cli):
 @pytest.fixture
 def while_asked(monkeypatch):
     """Let somebody act while the operator thinks about the plan that is shown."""
-    from vsphere_ai.app import apply_plan
+    from vsphere_ai.app.runs import apply_plan
 
     shown = apply_plan.approve
 

@@ -23,7 +23,7 @@ from support.vm_sets import INVENTORY as POOLS
 from support.vm_sets import KEY, play
 
 from vsphere_ai import app
-from vsphere_ai.app import guest_passwords
+from vsphere_ai.app.runs import guest_passwords
 from vsphere_ai.execution.actions import vm_life
 from vsphere_ai.security import child_environment, redaction
 

@@ -98,8 +98,10 @@ def test_the_first_signal_ends_in_order(lab, cli, point):
 
 @pytest.mark.parametrize("point", points(max(2, ROUNDS // 6), "second"), ids=moment)
 def test_the_second_signal_leaves_at_once(lab, cli, point, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 8.0)  # the second one may cut off the command to reboot
-    monkeypatch.setattr("vsphere_ai.app.quiesce.STILL_RUNNING", 8.0)
+    monkeypatch.setattr(
+        "vsphere_ai.app.runs.quiesce.NEVER_DOWN", 8.0
+    )  # the second one may cut off the command to reboot
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.STILL_RUNNING", 8.0)
     process, _ = hit(lab, point)
     sent = process.send(signal.SIGINT)
     code = process.wait()

@@ -21,9 +21,9 @@ WRONG_CLOCKS = ["clock_ahead: -30", "clock_ahead: 30", "clock_ahead: -3600", "bo
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 6.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.AT_LEAST", 3.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.EVENTS_LAG", 1.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 6.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.AT_LEAST", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.EVENTS_LAG", 1.0)
 
 
 @pytest.fixture(params=WRONG_CLOCKS)

@@ -23,7 +23,7 @@ GRAPHICS = f"""
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.EVENTS_LAG", 1.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.EVENTS_LAG", 1.0)
 
 
 def count(ledger, call):
@@ -66,8 +66,8 @@ def test_a_guest_that_was_never_asked_is_not_waited_for(lab, cli, ledger):
 
 @pytest.fixture
 def _short_doubt(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 6.0)
-    monkeypatch.setattr("vsphere_ai.app.quiesce.AT_LEAST", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.NEVER_DOWN", 6.0)
+    monkeypatch.setattr("vsphere_ai.app.runs.quiesce.AT_LEAST", 3.0)
 
 
 NO_TASK, WAITING = "reboot.never-sent", "wait.reboot"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.vm_sets import FARM, play
 
-from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.estate.session import EstateRequest, open_session
 
 pytestmark = pytest.mark.lab
 RECONFIGURE = "ReconfigureComputeResource_Task"

@@ -75,7 +75,7 @@ def test_a_vm_that_drs_moved_since_planning_stays_on(cli, on, new_client, monkey
     lab = on(DRAIN)
     soap = new_client(lab)
     play = cli.file(HOSTS)
-    from vsphere_ai.app import apply_plan as command
+    from vsphere_ai.app.runs import apply_plan as command
 
     approve = command.approve
 

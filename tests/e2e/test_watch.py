@@ -15,7 +15,7 @@ from support.places import INVENTORY
 from support.processes import Process
 
 from vsphere_ai import app
-from vsphere_ai.app import live_cursor
+from vsphere_ai.app.watching import live_cursor
 from vsphere_ai.connect import vcenter
 from vsphere_ai.errors import Denied, InputError
 

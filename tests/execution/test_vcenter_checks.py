@@ -10,7 +10,7 @@ from support.missions import DESIRED, PROFILE, VMS, finished_farm
 
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.oracles import ORACLES
-from vsphere_ai.app.explanations import explain
+from vsphere_ai.app.project.explanations import explain
 from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution import vcenter_checks

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from vsphere_ai.app.guest_network import GuestNetworkResult
+from vsphere_ai.app.vms.guest_network import GuestNetworkResult
 from vsphere_ai.guests.cloud_init import Guest, extra_config
 from vsphere_ai.guests.netplan import GuestNic, network_config, network_text
 from vsphere_ai.guests.observed import observed_network

@@ -8,7 +8,7 @@ from support.crossovers import VGPUS
 from support.seeds import FULL
 
 from vsphere_ai.app import EstateRequest, NodesRequest, ResumeRequest, resume
-from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
+from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions import executor
 from vsphere_ai.runs import journal

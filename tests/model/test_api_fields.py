@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyVmomi import VmomiSupport
 
-from vsphere_ai.app import doctor_checks as doctor
+from vsphere_ai.app.project import doctor_checks as doctor
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import About
 

@@ -14,8 +14,8 @@ from support.every_kind import TOGETHER
 from support.places import INVENTORY
 from support.seeds import by_level
 
-from vsphere_ai.app.read_estate import read_for
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.read_estate import read_for
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook

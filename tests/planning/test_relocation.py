@@ -8,8 +8,8 @@ import pytest
 from support.crossovers import GPU, PASSED, VGPUS, WHOLE
 
 from vsphere_ai.app import ApplyRequest, EstateRequest, apply
-from vsphere_ai.app.read_estate import read_with
-from vsphere_ai.app.session import open_session
+from vsphere_ai.app.estate.read_estate import read_with
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.compat.vgpu_vmotion import SERVICE, SWITCH
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn
 from vsphere_ai.model.view import View

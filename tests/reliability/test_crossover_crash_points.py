@@ -16,7 +16,7 @@ from support.gates import LONG
 from support.seeds import ALL, FULL, cases, chance
 
 from vsphere_ai.app import EstateRequest, NodesRequest
-from vsphere_ai.app.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
+from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions, CrossoverRequest, bench_crossover
 from vsphere_ai.errors import Locked
 
 SMALL, LARGEST = 10, 320

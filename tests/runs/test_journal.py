@@ -18,7 +18,7 @@ from support.gates import LONG
 from support.journals import act, create, of_another_format
 from support.raising import refused
 
-from vsphere_ai.app import run_plan
+from vsphere_ai.app.runs import run_plan
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target

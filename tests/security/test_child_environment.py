@@ -11,7 +11,7 @@ import pytest
 from support.secret_traces import Traces
 from support.vm_sets import play
 
-from vsphere_ai.app.notification import Notifier, NotifyRequest
+from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
 from vsphere_ai.connect.address_program import Program, ask
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventory import load_inventory

@@ -209,7 +209,7 @@ def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
 
 def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
     """What the inventory says reaches the connection: nobody logs in here."""
-    from vsphere_ai.app.session import EstateRequest, Session
+    from vsphere_ai.app.estate.session import EstateRequest, Session
     from vsphere_ai.language.inventory import load_inventory
     from vsphere_ai.model.state import Target
 

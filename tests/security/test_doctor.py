@@ -10,7 +10,7 @@ from importlib import metadata, resources
 
 import pytest
 
-from vsphere_ai.app import doctor_checks as doctor
+from vsphere_ai.app.project import doctor_checks as doctor
 from vsphere_ai.model.facts import About, Estate, Facts
 
 NOT_REACHED = ("vCenter", "warn")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.app import accept_farm, launch_job
+from vsphere_ai.app.training.acceptance import farm as accept_farm
+from vsphere_ai.app.training.launch import job as launch_job
 from vsphere_ai.connect import ssh_login, tls
 from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.connect.ssh_endpoint import SshEndpoint

@@ -12,14 +12,19 @@ import click
 import pytest
 
 from vsphere_ai import app
-from vsphere_ai.app import accept_farm, benchmark_megatron, benchmark_parse, fleet_plan, nccl_topology, plan_playbook
-from vsphere_ai.app.example_files import copy_examples
-from vsphere_ai.app.fleet_authority import CertificatesRequest, make_certificates
-from vsphere_ai.app.report_files import save_pages, save_report
-from vsphere_ai.app.schemas import write_schema
+from vsphere_ai.app.project.example_files import copy_examples
+from vsphere_ai.app.project.schemas import write_schema
+from vsphere_ai.app.runs import plan_playbook
+from vsphere_ai.app.training.acceptance import farm as accept_farm
+from vsphere_ai.app.training.benchmarks import megatron as benchmark_megatron
+from vsphere_ai.app.training.benchmarks import parse as benchmark_parse
+from vsphere_ai.app.training.nodes import nccl_topology
+from vsphere_ai.app.watching.report_files import save_pages, save_report
 from vsphere_ai.benchmarks.baseline import Expected
 from vsphere_ai.cli.main import command
 from vsphere_ai.errors import UsageError
+from vsphere_ai.fleet import plan as fleet_plan
+from vsphere_ai.fleet.authority import CertificatesRequest, make_certificates
 from vsphere_ai.health.certificate import Certificate
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.security import files

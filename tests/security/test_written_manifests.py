@@ -17,8 +17,8 @@ from support.pods import OPERATOR, SPIDERPOOL, card, ethernet, exported, machine
 from support.programs import needs_program
 from training.nodes import nodes
 
-from vsphere_ai.app.launch_mesh import make_mesh
-from vsphere_ai.app.nccl_topology import save_topologies
+from vsphere_ai.app.training.launch.mesh import make_mesh
+from vsphere_ai.app.training.nodes.nccl_topology import save_topologies
 from vsphere_ai.cli.completion import _beginning
 from vsphere_ai.connect.guest_ssh import GuestSettings
 from vsphere_ai.connect.trusted import keep_host_key

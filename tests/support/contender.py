@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from vsphere_ai.app.session import EstateRequest, Session
+from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
 from vsphere_ai.language.inventory import load_inventory

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from support.gates import LONG
-from vsphere_ai.app import CertificatesRequest, fleet_authority, make_certificates
+from vsphere_ai.app import CertificatesRequest, make_certificates
+from vsphere_ai.fleet import authority as fleet_authority
 
 PYTHON = sys.executable
 QUICK = {

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from support.gates import LONG
-from vsphere_ai.app.farm_readings import FarmState
+from vsphere_ai.app.watching.farm_readings import FarmState
 from vsphere_ai.model.world import World
 from vsphere_ai.report.pages.html import policy
 from vsphere_ai.web.access import Access, Keys

@@ -14,8 +14,8 @@ from language.test_fuzz_mistakes import INVENTORY, MISTAKES, PLAYBOOK
 from language.test_mutations import INVENTORIES, PLAYBOOKS, QUICK, mutated
 
 from tools.docgen.schemas.__main__ import SCHEMAS, text_of
-from vsphere_ai.app.health import load_profile
-from vsphere_ai.app.launch_job import load_job
+from vsphere_ai.app.training.health.checked import load_profile
+from vsphere_ai.app.training.launch.job import load_job
 from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.language import merge_keys, variable_values
 from vsphere_ai.language.document import Faults, load

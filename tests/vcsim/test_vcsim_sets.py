@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from vsphere_ai.app.estate.references import load
+from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import ignore
-from vsphere_ai.app.locking import held
-from vsphere_ai.app.plan_playbook import make_plan
-from vsphere_ai.app.references import load
-from vsphere_ai.app.run_plan import Origin, Planned, carry_out
-from vsphere_ai.app.session import EstateRequest, open_session
+from vsphere_ai.app.runs.locking import held
+from vsphere_ai.app.runs.plan_playbook import make_plan
+from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.model.vm_sets import mark_of

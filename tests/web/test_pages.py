@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.sites import WORLD, site
 
-from vsphere_ai.app.farm_readings import FarmState
+from vsphere_ai.app.watching.farm_readings import FarmState
 from vsphere_ai.errors import Unreachable
 from vsphere_ai.security import redaction
 from vsphere_ai.security.secret_ref import Secret

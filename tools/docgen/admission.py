@@ -9,7 +9,7 @@ from textwrap import fill
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import EVERY, Requirement
 from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES, Difference, Oracle
-from vsphere_ai.app.explanations.admission import occasions_of
+from vsphere_ai.app.project.explanations.admission import occasions_of
 
 HEAD = """\
 # Admission

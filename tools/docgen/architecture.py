@@ -18,33 +18,44 @@ import vsphere_ai
 PACKAGE = Path(vsphere_ai.__file__).parent
 BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 ENTRY = "__main__"
+DIVIDED = ("app", "app/training")
+"""Folders whose folders are rooms: too much lies in them for one."""
 Arrows = Mapping[str, frozenset[str]]
 WIDTH, HEIGHT, GAP, RISE, MARGIN = 118, 34, 26, 44, 24
 
 
 @cache
 def rooms() -> Mapping[str, str]:
-    """Return each room (a folder of the package) and the first sentence of its docstring, without the full stop."""
+    """Return each room and the first sentence of its docstring, without the full stop.
+
+    A room is a folder of the package; the folders in one of `DIVIDED` are rooms, too, beside what is left there.
+    """
     found = {}
-    for path in sorted(PACKAGE.glob("*/__init__.py")):
-        doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        found[path.parent.name] = doc.split("\n\n")[0].replace("\n", " ").rstrip(".")
+    for pattern in ("*", *(f"{folder}/*" for folder in DIVIDED)):
+        for path in sorted(PACKAGE.glob(f"{pattern}/__init__.py")):
+            doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+            name = path.parent.relative_to(PACKAGE).as_posix()
+            if name not in DIVIDED or name == name.split("/")[0]:
+                found[name] = doc.split("\n\n")[0].replace("\n", " ").rstrip(".")
     return found
 
 
 @cache
 def arrows() -> Arrows:
     """Return for each room the rooms that its modules import, also inside of functions; the root is left out."""
-    return {room: frozenset(_imported(room)) for room in rooms()}
-
-
-def _imported(room: str) -> set[str]:
-    found = set()
-    for path in (PACKAGE / room).rglob("*.py"):
+    found: dict[str, set[str]] = {room: set() for room in rooms()}
+    for path in sorted(PACKAGE.glob("*/**/*.py")):
+        own = _room(path.relative_to(PACKAGE).as_posix())
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE.name:
-                found |= {f"{node.module}.{a.name}".split(".")[1] for a in node.names}
-    return (found & set(rooms())) - {room}
+                named = (f"{node.module}.{a.name}".split(".")[1:] for a in node.names)
+                found[own] |= {other for n in named if (other := _room("/".join(n)))}
+    return {room: frozenset(others - {room}) for room, others in found.items()}
+
+
+def _room(path: str) -> str:
+    """Return the innermost room of a path below the package; empty at the root."""
+    return max((room for room in rooms() if path == room or path.startswith(f"{room}/")), key=len, default="")
 
 
 def floors(graph: Arrows) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from vsphere_ai.app.explanations.rules import concerned, verdicts_of
+from vsphere_ai.app.project.explanations.rules import concerned, verdicts_of
 from vsphere_ai.compat.base import Rule
 from vsphere_ai.compat.gate import rules
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from vsphere_ai.app.explanations.keys import Key, keys_of
+from vsphere_ai.app.project.explanations.keys import Key, keys_of
 from vsphere_ai.planning.observing import sort_kinds
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource

@@ -11,18 +11,99 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.api_errors import exported
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.accept_farm import AcceptResult, CertificateState, accept, verify_certificate
-    from vsphere_ai.app.accept_values import AcceptRequest
-    from vsphere_ai.app.address_changes import (
+    from vsphere_ai.app.estate.check_rules import CheckRequest, CheckResult, check
+    from vsphere_ai.app.estate.outputs import OutputRequest, OutputResult, output
+    from vsphere_ai.app.estate.read_estate import ReadRequest, read
+    from vsphere_ai.app.estate.session import EstateRequest, Session
+    from vsphere_ai.app.estate.session import open_session as open
+    from vsphere_ai.app.estate.show_estate import ShowRequest, ShowResult, show
+    from vsphere_ai.app.estate.trace_rdma import (
+        DevicesRequest,
+        DevicesResult,
+        TraceRequest,
+        TraceResult,
+        devices,
+        trace,
+    )
+    from vsphere_ai.app.events import Emit, Event, ignore
+    from vsphere_ai.app.events.results import Proposal, RunResult
+    from vsphere_ai.app.gpus.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.project.init_project import (
+        ProjectRequest,
+        ProjectResult,
+        find_vcenter,
+        project_files,
+        read_project,
+        require_reference,
+        why_no_password,
+        why_not_found,
+    )
+    from vsphere_ai.app.project.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
+    from vsphere_ai.app.project.new_files import require_absent, write_new
+    from vsphere_ai.app.project.trust import TrustHostsRequest, TrustVCenterRequest, trust_hosts, trust_vcenter
+    from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
+    from vsphere_ai.app.runs.approval import Confirm
+    from vsphere_ai.app.runs.cleanup_from_vcenter import FromVCenterRequest, resume_from_vcenter
+    from vsphere_ai.app.runs.lock_state import LockState, UnlockRequest, unlock
+    from vsphere_ai.app.runs.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
+    from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
+    from vsphere_ai.app.runs.rollback_run import RollbackRequest, rollback
+    from vsphere_ai.app.runs.run_follow import RunFollower, RunProgress
+    from vsphere_ai.app.runs.run_list import (
+        RunList,
+        close_run,
+        is_alive,
+        is_recorded,
+        list_runs,
+        open_record,
+        prune_runs,
+        run_stamps,
+    )
+    from vsphere_ai.app.runs.verify_playbook import VerifyRequest, VerifyResult, verify
+    from vsphere_ai.app.training.acceptance.assess_farm import AssessRequest, AssessResult, assess, attested_questions
+    from vsphere_ai.app.training.acceptance.farm import AcceptResult, CertificateState, accept, verify_certificate
+    from vsphere_ai.app.training.acceptance.values import AcceptRequest
+    from vsphere_ai.app.training.health.checked import HealthRequest, HealthResult, check_health, gpu_use, load_profile
+    from vsphere_ai.app.training.health.learn import learn_profile
+    from vsphere_ai.app.training.launch.calculate import (
+        CheckpointRequest,
+        MemoryRequest,
+        calculate_checkpoints,
+        calculate_memory,
+    )
+    from vsphere_ai.app.training.launch.export import JobExportRequest, check_job_export, export_job
+    from vsphere_ai.app.training.launch.job import LaunchRequest, load_job
+    from vsphere_ai.app.training.launch.planned import planned_launch
+    from vsphere_ai.app.training.launch.run import run_logs, run_status, start_job, stop_run, wait_for_run, watch_run
+    from vsphere_ai.app.training.launch.watch import RunRequest
+    from vsphere_ai.app.training.nodes.export import NodesExportRequest, check_node_files, export_nodes
+    from vsphere_ai.app.training.nodes.kubernetes_export import (
+        ExportRequest,
+        ExportResult,
+        NetworkOperatorOptions,
+        SpiderpoolOptions,
+        export_manifests,
+    )
+    from vsphere_ai.app.training.nodes.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
+    from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, list_nodes, meant
+    from vsphere_ai.app.training.nodes.nccl_topology import (
+        TopologyRequest,
+        TopologyResult,
+        check_topology,
+        nccl_topologies,
+        save_topologies,
+    )
+    from vsphere_ai.app.training.nodes.trust import TrustGuestsRequest, trust_guests
+    from vsphere_ai.app.vms.address_changes import (
         AddressChange,
         ReleaseRequest,
         ReserveRequest,
         release_addresses,
         reserve_addresses,
     )
-    from vsphere_ai.app.address_check import VerifyLeasesRequest, VerifyLeasesResult, verify_leases
-    from vsphere_ai.app.address_lease import LeaseRequest, LeaseResult, lease_addresses
-    from vsphere_ai.app.address_pools import (
+    from vsphere_ai.app.vms.address_check import VerifyLeasesRequest, VerifyLeasesResult, verify_leases
+    from vsphere_ai.app.vms.address_lease import LeaseRequest, LeaseResult, lease_addresses
+    from vsphere_ai.app.vms.address_pools import (
         LeasesRequest,
         LeasesResult,
         PoolsRequest,
@@ -30,20 +111,19 @@ if TYPE_CHECKING:
         list_leases,
         list_pools,
     )
-    from vsphere_ai.app.address_reclaim import Reclaim, ReclaimRequest, reclaim_addresses
-    from vsphere_ai.app.adopt_vms import AdoptRequest, adopt
-    from vsphere_ai.app.apply_plan import ApplyRequest, apply
-    from vsphere_ai.app.approval import Confirm
-    from vsphere_ai.app.assess_farm import AssessRequest, AssessResult, assess, attested_questions
-    from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
-    from vsphere_ai.app.cleanup_from_vcenter import FromVCenterRequest, resume_from_vcenter
-    from vsphere_ai.app.destroy_sets import DestroyRequest, destroy
-    from vsphere_ai.app.events import Emit, Event, ignore
-    from vsphere_ai.app.farm_readings import FarmReader, FarmState, farm_reader, read_farm
-    from vsphere_ai.app.farm_snapshot import FarmRequest, FarmSnapshot
-    from vsphere_ai.app.fleet_authority import CertificatesRequest, MadeCertificate, make_certificates
-    from vsphere_ai.app.fleet_plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
-    from vsphere_ai.app.fleet_run import (
+    from vsphere_ai.app.vms.address_reclaim import Reclaim, ReclaimRequest, reclaim_addresses
+    from vsphere_ai.app.vms.adopt_vms import AdoptRequest, adopt
+    from vsphere_ai.app.vms.destroy_sets import DestroyRequest, destroy
+    from vsphere_ai.app.vms.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
+    from vsphere_ai.app.vms.replace_members import ReplaceRequest, replace_vms
+    from vsphere_ai.app.watching.farm_readings import FarmReader, FarmState, farm_reader, read_farm
+    from vsphere_ai.app.watching.farm_snapshot import FarmRequest, FarmSnapshot
+    from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
+    from vsphere_ai.app.watching.report_files import report_source, save_pages, save_report
+    from vsphere_ai.app.watching.watch_playbook import DriftSeen, NotRead, ReadAgain, WatchRequest, watch
+    from vsphere_ai.fleet.authority import CertificatesRequest, MadeCertificate, make_certificates
+    from vsphere_ai.fleet.plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
+    from vsphere_ai.fleet.run import (
         FleetOptions,
         FleetRun,
         FleetStop,
@@ -56,146 +136,75 @@ if TYPE_CHECKING:
         list_fleets,
         open_fleet,
     )
-    from vsphere_ai.app.fleet_shard import Shard, ShardOutcome, open_or_resume
-    from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
-    from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
-    from vsphere_ai.app.health import HealthRequest, HealthResult, check_health, gpu_use, load_profile
-    from vsphere_ai.app.health_learn import learn_profile
-    from vsphere_ai.app.init_project import (
-        ProjectRequest,
-        ProjectResult,
-        find_vcenter,
-        project_files,
-        read_project,
-        require_reference,
-        why_no_password,
-        why_not_found,
-    )
-    from vsphere_ai.app.kubernetes_export import (
-        ExportRequest,
-        ExportResult,
-        NetworkOperatorOptions,
-        SpiderpoolOptions,
-        export_manifests,
-    )
-    from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
-    from vsphere_ai.app.launch_calculate import (
-        CheckpointRequest,
-        MemoryRequest,
-        calculate_checkpoints,
-        calculate_memory,
-    )
-    from vsphere_ai.app.launch_export import JobExportRequest, check_job_export, export_job
-    from vsphere_ai.app.launch_job import LaunchRequest, load_job
-    from vsphere_ai.app.launch_planned import planned_launch
-    from vsphere_ai.app.launch_run import run_logs, run_status, start_job, stop_run, wait_for_run, watch_run
-    from vsphere_ai.app.launch_watch import RunRequest
-    from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
-    from vsphere_ai.app.nccl_topology import (
-        TopologyRequest,
-        TopologyResult,
-        check_topology,
-        nccl_topologies,
-        save_topologies,
-    )
-    from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
-    from vsphere_ai.app.new_files import require_absent, write_new
-    from vsphere_ai.app.nodes import NodesRequest, NodesResult, guest_settings, list_nodes, meant
-    from vsphere_ai.app.nodes_export import NodesExportRequest, check_node_files, export_nodes
-    from vsphere_ai.app.nodes_trust import TrustGuestsRequest, trust_guests
-    from vsphere_ai.app.notification import Notifier, NotifyRequest
-    from vsphere_ai.app.outputs import OutputRequest, OutputResult, output
-    from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
-    from vsphere_ai.app.read_estate import ReadRequest, read
-    from vsphere_ai.app.replace_members import ReplaceRequest, replace_vms
-    from vsphere_ai.app.report_files import report_source, save_pages, save_report
-    from vsphere_ai.app.results import Proposal, RunResult
-    from vsphere_ai.app.resume_run import ResumeRequest, resume
-    from vsphere_ai.app.rollback_run import RollbackRequest, rollback
-    from vsphere_ai.app.run_follow import RunFollower, RunProgress
-    from vsphere_ai.app.run_list import (
-        RunList,
-        close_run,
-        is_alive,
-        is_recorded,
-        list_runs,
-        open_record,
-        prune_runs,
-        run_stamps,
-    )
-    from vsphere_ai.app.session import EstateRequest, Session
-    from vsphere_ai.app.session import open_session as open
-    from vsphere_ai.app.show_estate import ShowRequest, ShowResult, show
-    from vsphere_ai.app.trace_rdma import DevicesRequest, DevicesResult, TraceRequest, TraceResult, devices, trace
-    from vsphere_ai.app.trust import TrustHostsRequest, TrustVCenterRequest, trust_hosts, trust_vcenter
-    from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
-    from vsphere_ai.app.watch_playbook import DriftSeen, NotRead, ReadAgain, WatchRequest, watch
+    from vsphere_ai.fleet.shard import Shard, ShardOutcome, open_or_resume
 
 _NAMES = {
-    "accept_farm": "AcceptResult CertificateState accept verify_certificate",
-    "accept_values": "AcceptRequest",
-    "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
-    "address_check": "VerifyLeasesRequest VerifyLeasesResult verify_leases",
-    "address_lease": "LeaseRequest LeaseResult lease_addresses",
-    "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
-    "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
-    "adopt_vms": "AdoptRequest adopt",
-    "apply_plan": "ApplyRequest apply",
-    "guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
-    "health": "HealthRequest HealthResult check_health gpu_use load_profile",
-    "health_learn": "learn_profile",
-    "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
-    "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
-    "approval": "Confirm",
-    "assess_farm": "AssessRequest AssessResult assess attested_questions",
-    "check_rules": "CheckRequest CheckResult check",
-    "destroy_sets": "DestroyRequest destroy",
-    "events": "Emit Event ignore",
-    "farm_readings": "FarmReader FarmState farm_reader read_farm",
-    "farm_snapshot": "FarmRequest FarmSnapshot",
-    "fleet_authority": "CertificatesRequest MadeCertificate make_certificates",
-    "fleet_plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
-    "fleet_run": (
+    "app.training.acceptance.farm": "AcceptResult CertificateState accept verify_certificate",
+    "app.training.acceptance.values": "AcceptRequest",
+    "app.vms.address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
+    "app.vms.address_check": "VerifyLeasesRequest VerifyLeasesResult verify_leases",
+    "app.vms.address_lease": "LeaseRequest LeaseResult lease_addresses",
+    "app.vms.address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
+    "app.vms.address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
+    "app.vms.adopt_vms": "AdoptRequest adopt",
+    "app.runs.apply_plan": "ApplyRequest apply",
+    "app.vms.guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
+    "app.training.health.checked": "HealthRequest HealthResult check_health gpu_use load_profile",
+    "app.training.health.learn": "learn_profile",
+    "app.training.nodes.kubernetes_export": (
+        "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests"
+    ),
+    "app.training.nodes.kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
+    "app.runs.approval": "Confirm",
+    "app.training.acceptance.assess_farm": "AssessRequest AssessResult assess attested_questions",
+    "app.estate.check_rules": "CheckRequest CheckResult check",
+    "app.vms.destroy_sets": "DestroyRequest destroy",
+    "app.events": "Emit Event ignore",
+    "app.watching.farm_readings": "FarmReader FarmState farm_reader read_farm",
+    "app.watching.farm_snapshot": "FarmRequest FarmSnapshot",
+    "fleet.authority": "CertificatesRequest MadeCertificate make_certificates",
+    "fleet.plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
+    "fleet.run": (
         "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
         "fleet_outcomes list_fleets open_fleet"
     ),
-    "fleet_shard": "Shard ShardOutcome open_or_resume",
-    "gpu_capacity": "CapacityRequest CapacityResult capacity",
-    "launch_calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
-    "launch_export": "JobExportRequest check_job_export export_job",
-    "launch_job": "LaunchRequest load_job",
-    "launch_planned": "planned_launch",
-    "launch_run": "run_logs run_status start_job stop_run wait_for_run watch_run",
-    "launch_watch": "RunRequest",
-    "lock_state": "LockState UnlockRequest unlock",
-    "nccl_topology": "TopologyRequest TopologyResult check_topology nccl_topologies save_topologies",
-    "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
-    "nodes": "NodesRequest NodesResult guest_settings list_nodes meant",
-    "nodes_trust": "TrustGuestsRequest trust_guests",
-    "nodes_export": "NodesExportRequest check_node_files export_nodes",
-    "notification": "Notifier NotifyRequest",
-    "outputs": "OutputRequest OutputResult output",
-    "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
-    "read_estate": "ReadRequest read",
-    "replace_members": "ReplaceRequest replace_vms",
-    "init_project": (
+    "fleet.shard": "Shard ShardOutcome open_or_resume",
+    "app.gpus.gpu_capacity": "CapacityRequest CapacityResult capacity",
+    "app.training.launch.calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
+    "app.training.launch.export": "JobExportRequest check_job_export export_job",
+    "app.training.launch.job": "LaunchRequest load_job",
+    "app.training.launch.planned": "planned_launch",
+    "app.training.launch.run": "run_logs run_status start_job stop_run wait_for_run watch_run",
+    "app.training.launch.watch": "RunRequest",
+    "app.runs.lock_state": "LockState UnlockRequest unlock",
+    "app.training.nodes.nccl_topology": "TopologyRequest TopologyResult check_topology nccl_topologies save_topologies",
+    "app.project.needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
+    "app.training.nodes.listed": "NodesRequest NodesResult guest_settings list_nodes meant",
+    "app.training.nodes.trust": "TrustGuestsRequest trust_guests",
+    "app.training.nodes.export": "NodesExportRequest check_node_files export_nodes",
+    "app.watching.notification": "Notifier NotifyRequest",
+    "app.estate.outputs": "OutputRequest OutputResult output",
+    "app.runs.plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
+    "app.estate.read_estate": "ReadRequest read",
+    "app.vms.replace_members": "ReplaceRequest replace_vms",
+    "app.project.init_project": (
         "ProjectRequest ProjectResult find_vcenter project_files read_project require_reference why_no_password "
         "why_not_found"
     ),
-    "new_files": "require_absent write_new",
-    "report_files": "report_source save_pages save_report",
-    "results": "Proposal RunResult",
-    "cleanup_from_vcenter": "FromVCenterRequest resume_from_vcenter",
-    "resume_run": "ResumeRequest resume",
-    "rollback_run": "RollbackRequest rollback",
-    "run_follow": "RunFollower RunProgress",
-    "run_list": "RunList close_run is_alive is_recorded list_runs open_record prune_runs run_stamps",
-    "session": "EstateRequest Session open",
-    "show_estate": "ShowRequest ShowResult show",
-    "trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
-    "trust": "TrustHostsRequest TrustVCenterRequest trust_hosts trust_vcenter",
-    "verify_playbook": "VerifyRequest VerifyResult verify",
-    "watch_playbook": "DriftSeen NotRead ReadAgain WatchRequest watch",
+    "app.project.new_files": "require_absent write_new",
+    "app.watching.report_files": "report_source save_pages save_report",
+    "app.events.results": "Proposal RunResult",
+    "app.runs.cleanup_from_vcenter": "FromVCenterRequest resume_from_vcenter",
+    "app.runs.resume_run": "ResumeRequest resume",
+    "app.runs.rollback_run": "RollbackRequest rollback",
+    "app.runs.run_follow": "RunFollower RunProgress",
+    "app.runs.run_list": "RunList close_run is_alive is_recorded list_runs open_record prune_runs run_stamps",
+    "app.estate.session": "EstateRequest Session open",
+    "app.estate.show_estate": "ShowRequest ShowResult show",
+    "app.estate.trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
+    "app.project.trust": "TrustHostsRequest TrustVCenterRequest trust_hosts trust_vcenter",
+    "app.runs.verify_playbook": "VerifyRequest VerifyResult verify",
+    "app.watching.watch_playbook": "DriftSeen NotRead ReadAgain WatchRequest watch",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -255,5 +264,5 @@ __all__ += ["Shard", "ShardOutcome", "open_or_resume"]
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_HOMES[name]}")
+    module = import_module(f"vsphere_ai.{_HOMES[name]}")
     return exported(getattr(module, "open_session" if name == "open" else name))

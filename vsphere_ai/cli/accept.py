@@ -18,7 +18,7 @@ _OPTIONAL = ("megatron",)
 
 
 def _request() -> type[AcceptRequest]:
-    from vsphere_ai.app.accept_values import AcceptRequest
+    from vsphere_ai.app.training.acceptance.values import AcceptRequest
 
     return AcceptRequest
 

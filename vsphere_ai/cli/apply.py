@@ -23,7 +23,7 @@ from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.approval import Numbers
+    from vsphere_ai.app.runs.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."

@@ -13,7 +13,7 @@ from vsphere_ai.cli.options import FILE, format_option, variable_estate_options,
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.assess_farm import FailOn
+    from vsphere_ai.app.training.acceptance.assess_farm import FailOn
 
 HELP_ENTRY = "Look, and compare", 40, "Assess the farm against the rules of the five pillars."
 

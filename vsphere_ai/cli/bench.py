@@ -15,8 +15,8 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, variable_opti
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
-    from vsphere_ai.app.benchmark_nccl import NcclOptions, NcclResult, NcclTest
-    from vsphere_ai.app.benchmark_parse import ParseRequest
+    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclResult, NcclTest
+    from vsphere_ai.app.training.benchmarks.parse import ParseRequest
 
 HELP_ENTRY = "Train", 30, "Measure VMs and fabric, find what is slow."
 
@@ -31,7 +31,7 @@ for _each in (crossover, *COMMANDS):
 
 
 def _parse_request() -> type[ParseRequest]:
-    from vsphere_ai.app.benchmark_parse import ParseRequest
+    from vsphere_ai.app.training.benchmarks.parse import ParseRequest
 
     return ParseRequest
 
@@ -54,7 +54,7 @@ def parse(request: ParseRequest, summary: bool, form: str) -> int:
 
     Exits 1 when a run failed a check, when a measurement of the baseline is missing, or when there is no run.
     """
-    from vsphere_ai.app.benchmark_parse import parse_nccl
+    from vsphere_ai.app.training.benchmarks.parse import parse_nccl
     from vsphere_ai.report.benchmark_text import parsed_document, parsed_text
     from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
@@ -66,13 +66,13 @@ def parse(request: ParseRequest, summary: bool, form: str) -> int:
 
 
 def _test() -> type[NcclTest]:
-    from vsphere_ai.app.benchmark_nccl import NcclTest
+    from vsphere_ai.app.training.benchmarks.nccl import NcclTest
 
     return NcclTest
 
 
 def _options() -> type[NcclOptions]:
-    from vsphere_ai.app.benchmark_nccl import NcclOptions
+    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions
 
     return NcclOptions
 
@@ -125,7 +125,7 @@ def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: Esta
     The guests need Open MPI, nccl-tests and Python. Exits 1 when something is slow, wrong, not
     measured, or left.
     """
-    from vsphere_ai.app.benchmark_nccl import NcclRequest, bench_nccl
+    from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, bench_nccl
 
     options = replace(options, live=form == "text")
     result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(form))
@@ -183,7 +183,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
 
     The guests need perftest. Exits 1 when a rail is slower than the others, or was not measured.
     """
-    from vsphere_ai.app.benchmark_rdma import RdmaRequest, bench_rdma
+    from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
     from vsphere_ai.report.benchmark_text import rails_text
     from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
@@ -205,7 +205,7 @@ def history(name: str, form: str) -> int:
 
     Results of whole sets are kept on the machine that ran them. Exits 1 when one is worse than the spread explains.
     """
-    from vsphere_ai.app.benchmark_history import history as trends_of
+    from vsphere_ai.app.training.benchmarks.history import history as trends_of
     from vsphere_ai.report.benchmark_text import history_document, history_text
     from vsphere_ai.report.json_text import json_text
 

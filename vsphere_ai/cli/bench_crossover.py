@@ -13,8 +13,8 @@ from vsphere_ai.cli.run_output import RunOutput, Shown
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
-    from vsphere_ai.app.crossover import CrossoverOptions, CrossoverResult
     from vsphere_ai.app.events import Event, RunRecorded
+    from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions, CrossoverResult
     from vsphere_ai.runs.locks import Mode
 
     class _More(TypedDict):
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _options() -> type[CrossoverOptions]:
-    from vsphere_ai.app.crossover import CrossoverOptions
+    from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions
 
     return CrossoverOptions
 
@@ -71,7 +71,7 @@ def crossover(
     VMs with vGPUs move by vMotion. Those with whole devices, or where vMotion is not possible, are powered off for the
     moves, which is shown and asked first. At most four pairs are measured. Exits 0 when the VM is not slow.
     """
-    from vsphere_ai.app.crossover import CrossoverRequest, bench_crossover
+    from vsphere_ai.app.training.benchmarks.crossover import CrossoverRequest, bench_crossover
 
     with RunOutput(Shown(form)) as output:
         show = _Shown(output, form)

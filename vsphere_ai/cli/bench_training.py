@@ -11,19 +11,19 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, variable_opti
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
-    from vsphere_ai.app.benchmark_burn import BurnOptions
-    from vsphere_ai.app.benchmark_megatron import MegatronOptions, MegatronTest
-    from vsphere_ai.app.benchmark_scale import ScaleOptions
+    from vsphere_ai.app.training.benchmarks.burn import BurnOptions
+    from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronTest
+    from vsphere_ai.app.training.benchmarks.scale import ScaleOptions
 
 
 def _megatron() -> type[MegatronTest]:
-    from vsphere_ai.app.benchmark_megatron import MegatronTest
+    from vsphere_ai.app.training.benchmarks.megatron import MegatronTest
 
     return MegatronTest
 
 
 def _options() -> type[MegatronOptions]:
-    from vsphere_ai.app.benchmark_megatron import MegatronOptions
+    from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions
 
     return MegatronOptions
 
@@ -69,7 +69,7 @@ def megatron(
     The guests need Megatron-LM and PyTorch. Exits 1 when it is below the baseline, computes wrongly, or was not
     measured. Ctrl-C ends the processes on every VM.
     """
-    from vsphere_ai.app.benchmark_megatron import MegatronRequest, bench_megatron
+    from vsphere_ai.app.training.benchmarks.megatron import MegatronRequest, bench_megatron
     from vsphere_ai.report.benchmark_training_text import megatron_document, megatron_text
     from vsphere_ai.report.json_text import json_text
 
@@ -79,7 +79,7 @@ def megatron(
 
 
 def _scale() -> type[ScaleOptions]:
-    from vsphere_ai.app.benchmark_scale import ScaleOptions
+    from vsphere_ai.app.training.benchmarks.scale import ScaleOptions
 
     return ScaleOptions
 
@@ -112,7 +112,7 @@ def scale(nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate
     With nccl it begins with 2 VMs, since one alone does not use the network. Exits 1 when a size is less efficient than
     --least, or was not measured.
     """
-    from vsphere_ai.app.benchmark_scale import ScaleRequest, bench_scale
+    from vsphere_ai.app.training.benchmarks.scale import ScaleRequest, bench_scale
     from vsphere_ai.report.benchmark_training_text import scale_document, scale_text
     from vsphere_ai.report.json_text import json_text
 
@@ -122,7 +122,7 @@ def scale(nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate
 
 
 def _burn() -> type[BurnOptions]:
-    from vsphere_ai.app.benchmark_burn import BurnOptions
+    from vsphere_ai.app.training.benchmarks.burn import BurnOptions
 
     return BurnOptions
 
@@ -163,7 +163,7 @@ def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form:
     Clocks, power, heat and throttling are asked of the guest, or of the host of a vGPU. The guests need PyTorch. Exits
     1 when a GPU computes wrongly, is slow or throttled, or was not measured. Ctrl-C ends the processes on every VM.
     """
-    from vsphere_ai.app.benchmark_burn import BurnRequest, bench_burn
+    from vsphere_ai.app.training.benchmarks.burn import BurnRequest, bench_burn
     from vsphere_ai.report.benchmark_training_text import burn_document, burn_text
     from vsphere_ai.report.json_text import json_text
 

@@ -59,7 +59,7 @@ def _boards(begun: str) -> list[CompletionItem]:
 
 def _variables(context: click.Context, begun: str) -> list[CompletionItem]:
     """Complete the name of a variable of the playbook that is already on the line."""
-    from vsphere_ai.app.variable_names import variable_names
+    from vsphere_ai.app.estate.variable_names import variable_names
 
     # where an option still lacks its value, click leaves arguments as they are typed
     names = [name for each in context.args for name in variable_names(Path(each))]

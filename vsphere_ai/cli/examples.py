@@ -11,7 +11,7 @@ HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and rec
 
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    from vsphere_ai.app.example_files import examples
+    from vsphere_ai.app.project.example_files import examples
 
     return [CompletionItem(each.name) for each in examples() if each.name.startswith(begun)]
 
@@ -32,7 +32,7 @@ def command(name: str, folder: Path | None) -> None:
 
     Needs no connection.
     """
-    from vsphere_ai.app.example_files import copy_examples, example, examples
+    from vsphere_ai.app.project.example_files import copy_examples, example, examples
     from vsphere_ai.cli.streams import fitted
 
     if folder is not None:

@@ -11,7 +11,7 @@ HELP_ENTRY = "Look up, without a connection", 10, "Print what the documentation 
 
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    from vsphere_ai.app.explanations import listed
+    from vsphere_ai.app.project.explanations import listed
     from vsphere_ai.report.explain_text import TOPICS
 
     names = (*TOPICS, *(each.name for each in listed()))
@@ -31,7 +31,7 @@ def command(words: tuple[str, ...], form: str) -> None:
 
     rdma-options: the ways pods on VMs get RDMA, where each works, what the VM has to own for it, vMotion, GPUDirect.
     """
-    from vsphere_ai.app.explanations import explain, listed
+    from vsphere_ai.app.project.explanations import explain, listed
     from vsphere_ai.report import explained_text as text
     from vsphere_ai.report.explain_text import TOPICS, explain_text
     from vsphere_ai.report.json_text import json_text

@@ -36,8 +36,8 @@ from vsphere_ai.model.text import counted, safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun, ShardOutcome
-    from vsphere_ai.app.approval import Numbers
-    from vsphere_ai.app.fleet_place import Place, PlaceRequest
+    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.fleet.place import Place, PlaceRequest
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "Change the estate", 30, "Carry out one playbook in several vCenters."
@@ -194,8 +194,8 @@ def status(fleet: str, form: str) -> int:
 @contextmanager
 def _opened(request: PlaceRequest) -> Iterator[Place]:
     """Open the place of a fleet; say so where its certificate is about to expire."""
-    from vsphere_ai.app.fleet_certificates import RENEW, date, expires_soon
-    from vsphere_ai.app.fleet_place import open_place
+    from vsphere_ai.fleet.certificates import RENEW, date, expires_soon
+    from vsphere_ai.fleet.place import open_place
 
     with open_place(request) as at:
         if at.until is not None and expires_soon(at.until):
@@ -293,7 +293,7 @@ def report(fleet: str, output: Path | None, form: str) -> int:
     With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
     """
     from vsphere_ai import app
-    from vsphere_ai.app.fleet_history import fleet_records, latest_fleet
+    from vsphere_ai.fleet.history import fleet_records, latest_fleet
     from vsphere_ai.report.fleet_documents import fleet_pages
 
     if output is not None and form != "html" and not output.suffix:

@@ -23,7 +23,7 @@ def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -
     folder with mode 0700. Who has one of these keys can have changes carried out in every vCenter of the fleet.
     """
     from vsphere_ai import app
-    from vsphere_ai.app.fleet_certificates import date
+    from vsphere_ai.fleet.certificates import date
 
     made = app.make_certificates(app.CertificatesRequest(folder, names, days, renew))
     for each in made:

@@ -10,7 +10,7 @@ import click
 from vsphere_ai.cli.options import FILE, gathering
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.fleet_place import PlaceRequest
+    from vsphere_ai.fleet.place import PlaceRequest
 
 F = TypeVar("F", bound=Callable[..., int | None])
 
@@ -38,7 +38,7 @@ listen_option = click.option(
 
 def _place(*options: Callable[[F], F]) -> Callable[[F], F]:
     def load() -> type[PlaceRequest]:
-        from vsphere_ai.app.fleet_place import PlaceRequest
+        from vsphere_ai.fleet.place import PlaceRequest
 
         return PlaceRequest
 

@@ -77,7 +77,7 @@ class FleetProgress:
     def __call__(self, vcenter: str, event: object) -> None:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
-        from vsphere_ai.app.fleet_wire import RunSeen
+        from vsphere_ai.fleet.wire import RunSeen
         from vsphere_ai.report.fleet_live import Started
 
         with _writing:

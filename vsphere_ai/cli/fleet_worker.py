@@ -28,10 +28,10 @@ def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], list
     Passwords are read here and leave this machine only for their vCenter. A first Ctrl-C or SIGTERM finishes what is in
     flight, and leaves the rest to another worker.
     """
-    from vsphere_ai.app.fleet_address import parse_address
-    from vsphere_ai.app.fleet_certificates import TlsFiles
-    from vsphere_ai.app.fleet_run import FleetStop
-    from vsphere_ai.app.fleet_worker import WorkerRequest, work
+    from vsphere_ai.fleet.address import parse_address
+    from vsphere_ai.fleet.certificates import TlsFiles
+    from vsphere_ai.fleet.run import FleetStop
+    from vsphere_ai.fleet.worker import WorkerRequest, work
 
     tls = TlsFiles(more["tls_ca"], more["tls_cert"], more["tls_key"])  # type: ignore[arg-type]
     request = WorkerRequest(parse_address(address), tls, inventory, vcenters, str(more["name"]), listen)

@@ -18,7 +18,7 @@ from vsphere_ai.model.text import counted, safe
 from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.init_project import FoundVCenter, ProjectResult
+    from vsphere_ai.app.project.init_project import FoundVCenter, ProjectResult
     from vsphere_ai.model.project import ProjectVCenter
 
 HELP_ENTRY = "Set up", 20, "Write an inventory and a first playbook from what a vCenter has."
@@ -214,7 +214,7 @@ def _say(*lines: str) -> None:
 
 def _write(result: ProjectResult, folder: Path) -> None:
     from vsphere_ai import app
-    from vsphere_ai.app.schemas import project_schemas
+    from vsphere_ai.app.project.schemas import project_schemas
     from vsphere_ai.report import project_text as text
 
     project, seen = result.project, result.shown

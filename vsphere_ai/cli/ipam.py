@@ -21,7 +21,7 @@ from vsphere_ai.cli.options import (
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
-    from vsphere_ai.app.address_reclaim import Reclaim
+    from vsphere_ai.app.vms.address_reclaim import Reclaim
 
 HELP_ENTRY = "Look, and compare", 70, "Show, verify and release the addresses of VMs."
 _POOL = click.option("--pool", default="", metavar="NAME", help="The pool, where pools of several domains have it.")

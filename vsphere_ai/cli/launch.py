@@ -15,7 +15,7 @@ from vsphere_ai.model.suggestion import suggest
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, LaunchRequest
-    from vsphere_ai.app.launch_watch import JobRun
+    from vsphere_ai.app.training.launch.watch import JobRun
 
 HELP_ENTRY = "Train", 20, "Launch a training job on the VMs of a set."
 MODES = {

@@ -14,7 +14,7 @@ from vsphere_ai.cli.options import FILE, format_option, gathering, host_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.mig_layouts import LayoutRequest
+    from vsphere_ai.app.gpus.mig_layouts import LayoutRequest
 
 HELP_ENTRY = "Look up, without a connection", 30, "Explain MIG layouts, and what leads to them."
 _DRIVER = click.option(
@@ -35,7 +35,7 @@ _PASTED = {"ignore_unknown_options": True}
 
 
 def _layout_request() -> type[LayoutRequest]:
-    from vsphere_ai.app.mig_layouts import LayoutRequest
+    from vsphere_ai.app.gpus.mig_layouts import LayoutRequest
 
     return LayoutRequest
 
@@ -63,7 +63,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
     """
-    from vsphere_ai.app.mig_layouts import explain, is_impossible
+    from vsphere_ai.app.gpus.mig_layouts import explain, is_impossible
     from vsphere_ai.report import mig_text as text
 
     found = explain(request)
@@ -85,7 +85,7 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
     where the host's GPU has it off. Without --host the GPU is as --from says, empty by default. Exits 1 when there is
     no way.
     """
-    from vsphere_ai.app.mig_layouts import is_impossible, plan_layout
+    from vsphere_ai.app.gpus.mig_layouts import is_impossible, plan_layout
     from vsphere_ai.report import mig_text as text
 
     if host:
@@ -105,7 +105,7 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 
     Layouts are made of the plain profiles; those with media extensions or double memory are listed, not combined.
     """
-    from vsphere_ai.app.mig_layouts import full_layouts
+    from vsphere_ai.app.gpus.mig_layouts import full_layouts
     from vsphere_ai.report import mig_text as text
 
     board, chosen = full_layouts(board_key, driver)
@@ -126,7 +126,7 @@ def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **w
     FILE is a configuration file of mig-parted (version: v1), CONFIG one of its configurations; all are checked without
     it. Exits 1 when one does not fit.
     """
-    from vsphere_ai.app import mig_parted
+    from vsphere_ai.app.gpus import mig_parted
     from vsphere_ai.errors import UsageError
 
     given = [name for name in where.values() if name]
@@ -144,8 +144,8 @@ def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **w
 
 
 def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
-    from vsphere_ai.app.mig_host import cases
-    from vsphere_ai.app.mig_layouts import is_impossible, items_of
+    from vsphere_ai.app.gpus.mig_host import cases
+    from vsphere_ai.app.gpus.mig_layouts import is_impossible, items_of
     from vsphere_ai.errors import UsageError
     from vsphere_ai.report import mig_text as text
 

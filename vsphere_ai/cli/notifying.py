@@ -12,7 +12,7 @@ from vsphere_ai.cli.options import gathering
 
 if TYPE_CHECKING:
     from vsphere_ai.app import DriftSeen, NotifyRequest, RunResult
-    from vsphere_ai.app.notification import Notifier
+    from vsphere_ai.app.watching.notification import Notifier
 
 
 def _request() -> type[NotifyRequest]:

@@ -18,7 +18,7 @@ from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.approval import Numbers
+    from vsphere_ai.app.runs.approval import Numbers
 
 F = TypeVar("F", bound=Callable[..., int | None])
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def gathering(name: str, load: Callable[[], type[T]], *options: Callable[[F], F]
 
 def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     def load() -> type[EstateRequest]:
-        from vsphere_ai.app.session import EstateRequest
+        from vsphere_ai.app.estate.session import EstateRequest
 
         return EstateRequest
 
@@ -144,7 +144,7 @@ def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Add options with the numbers that confirm what a plan disrupts; a command gets them as `numbers`."""
 
     def load() -> type[Numbers]:
-        from vsphere_ai.app.approval import Numbers
+        from vsphere_ai.app.runs.approval import Numbers
 
         return Numbers
 

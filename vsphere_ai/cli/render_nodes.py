@@ -13,7 +13,7 @@ from vsphere_ai.cli.options import variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.nodes_export import Form
+    from vsphere_ai.app.training.nodes.export import Form
 
 _WHAT = click.argument("what", metavar="PLAYBOOK|PATTERN...|FILE...", nargs=-1, required=True)
 _SET = click.option("--set", "chosen", default="", metavar="NAME", help="Set of the playbook, where it has several.")

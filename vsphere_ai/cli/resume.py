@@ -13,7 +13,7 @@ from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.approval import Numbers
+    from vsphere_ai.app.runs.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."

@@ -11,7 +11,7 @@ from vsphere_ai.cli.options import lock_option, moved_inventory_option, number_o
 from vsphere_ai.cli.run_output import RunOutput, Shown, run_output_options
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.approval import Numbers
+    from vsphere_ai.app.runs.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "After a run", 30, "Go back to what a run found."

@@ -23,7 +23,7 @@ from vsphere_ai.model.text import safe
 if TYPE_CHECKING:
     from vsphere_ai.app import NotifyRequest
     from vsphere_ai.app.events import Event, RunStarted, StepEvent
-    from vsphere_ai.app.results import Proposal, RunResult
+    from vsphere_ai.app.events.results import Proposal, RunResult
     from vsphere_ai.cli.progress import Emit
 
 

@@ -11,7 +11,7 @@ HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for edito
 
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    from vsphere_ai.app.schemas import SCHEMAS
+    from vsphere_ai.app.project.schemas import SCHEMAS
 
     return [CompletionItem(name) for name in SCHEMAS if name.startswith(begun)]
 
@@ -31,7 +31,7 @@ def command(name: str | None, path: Path | None) -> None:
 
     Needs no connection.
     """
-    from vsphere_ai.app.schemas import SCHEMAS, schema, write_schema
+    from vsphere_ai.app.project.schemas import SCHEMAS, schema, write_schema
     from vsphere_ai.errors import UsageError
 
     if name is None:

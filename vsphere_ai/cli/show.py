@@ -44,7 +44,7 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
     is still pending. Equal steps of several targets are one line; --full shows each. No vCenter is asked for that.
     """
     from vsphere_ai import app
-    from vsphere_ai.app.schemas import schema_near
+    from vsphere_ai.app.project.schemas import schema_near
     from vsphere_ai.report.playbook_text import MODELINE, playbook_text
 
     if what and app.is_recorded(what):

@@ -12,7 +12,7 @@ from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.lock_state import LockState
+    from vsphere_ai.app.runs.lock_state import LockState
 
 HELP_ENTRY = "After a run", 50, "Show who holds the locks of a vCenter, and remove one."
 

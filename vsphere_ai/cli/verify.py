@@ -16,7 +16,7 @@ from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import NotifyRequest, WatchRequest
-    from vsphere_ai.app.watch_playbook import Seen
+    from vsphere_ai.app.watching.watch_playbook import Seen
 
 HELP_ENTRY = "Look, and compare", 20, "Compare the estate with a playbook; exits 2 where they differ."
 SHORTEST = 5

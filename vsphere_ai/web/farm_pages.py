@@ -21,8 +21,8 @@ from vsphere_ai.report.pages.farm_page import (
 from vsphere_ai.report.pages.values import Number, Report, Section, Status
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.farm_readings import FarmState
-    from vsphere_ai.app.farm_snapshot import FarmSnapshot
+    from vsphere_ai.app.watching.farm_readings import FarmState
+    from vsphere_ai.app.watching.farm_snapshot import FarmSnapshot
 
 TITLES = {"estate": "Hosts and VMs", "gpus": "GPUs", "paths": "RDMA paths", "drift": "Drift"}
 

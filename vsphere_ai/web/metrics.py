@@ -23,8 +23,8 @@ from vsphere_ai.security.files import write_output
 from vsphere_ai.security.redaction import clean
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.farm_readings import FarmState
-    from vsphere_ai.app.farm_snapshot import FarmSnapshot
+    from vsphere_ai.app.watching.farm_readings import FarmState
+    from vsphere_ai.app.watching.farm_snapshot import FarmSnapshot
 
 STATES = ("under way", "finished", "rolled back", "superseded", "closed", "unfinished", "stopped", "failed")
 Rows = Sequence[tuple[str, ...]]

@@ -21,7 +21,7 @@ from vsphere_ai.web.metrics import exposition
 from vsphere_ai.web.run_pages import NEWEST, Runs, run_page, runs_report
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.farm_readings import FarmState
+    from vsphere_ai.app.watching.farm_readings import FarmState
     from vsphere_ai.web.live import Live
 
 PAGES = {"/": "Overview", **{f"/{name}": title for name, title in TITLES.items()}, "/runs": "Runs"}

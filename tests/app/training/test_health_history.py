@@ -1,0 +1,192 @@
+"""History of health, learning from a set, and findings about the estate: on VMs as both witnesses show them."""
+
+from __future__ import annotations
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.healthy_vms import NOW, PCI, healthy
+
+from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.learn import of_observed
+from vsphere_ai.errors import UsageError
+from vsphere_ai.health.checks import gpu_events, judge, xid_findings
+from vsphere_ai.health.counters import readings_of
+from vsphere_ai.health.estate import shared
+from vsphere_ai.health.kernel_log import Event
+from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.xid_rules import GpuEvent
+from vsphere_ai.security.state_dir import state_dir
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+
+
+def event(gpu, number, ago, *, boot=0, place="", uuid=""):
+    return GpuEvent(gpu, Event("xid", "", number=number, time=NOW - ago, place=place), "v", boot, uuid=uuid)
+
+
+def test_checks_at_the_same_time_lose_nothing():
+    """Each began before any other wrote."""
+    histories = [History("vc") for _ in range(24)]
+    vms = [healthy(n) for n in range(24)]
+
+    def keep(n):
+        counted = replace(vms[n], after=readings_of({"/sys/class/net/rdma1/carrier_changes": n}, NOW))
+        guest = replace(counted.guest, counters={"/sys/class/net/rdma1/carrier_changes": n})
+        histories[n].keep([replace(counted, guest=guest)], [event(f"esx {n}", 79, timedelta(hours=1))], NOW, {})
+
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(keep, range(24)))
+    later = History("vc")
+    assert {e.gpu for e in later.before([])} == {f"esx {n}" for n in range(24)}
+    after = NOW + timedelta(seconds=60)
+    values = [later.readings(o.node.vm, 90_000.0, after)[0].values["carrier_changes"] for o in vms]
+    assert values == list(range(24))
+    assert History("other").before([]) == []
+
+
+def test_an_error_of_before_counts_for_what_repeats_only():
+    history = History("vc")
+    where = f"esx001 {PCI}"
+    history.keep([], [event(where, 79, timedelta(hours=5))], NOW, {})
+    node = healthy(1).node
+    assert list(xid_findings(History("vc").before([]), [node], NOW)) == []
+    new = [event(where, 13, timedelta(minutes=1), place="GPC 1, TPC 2")]
+    history.keep([], [event(where, 13, timedelta(hours=9), place="GPC 1, TPC 2")], NOW, {})
+    (found,) = xid_findings([*History("vc").before(new), *new], [node], NOW)
+    assert (found.verdict, found.step) == ("fail", "service_required")
+    assert list(xid_findings(History("vc").before(new), [node], NOW - timedelta(days=1))) == []
+
+
+def test_restarts_are_counted_though_boot_times_waver_and_a_replaced_gpu_begins_anew():
+    where, boots = f"esx001 {PCI}", [1_000_000, 1_000_020, 1_090_000, 1_180_000]
+    for n, boot in enumerate(boots):
+        History("vc").keep([], [event(where, 95, timedelta(hours=40 - 10 * n), boot=boot, uuid="GPU-a")], NOW, {})
+    new = [event(where, 95, timedelta(minutes=1), boot=boots[-1], uuid="GPU-a")]
+    (found,) = xid_findings([*History("vc").before(new), *new], [healthy(1).node], NOW)
+    assert "came back after 2 restarts" in found.message
+    other = [replace(new[0], uuid="GPU-b")]
+    (found,) = xid_findings([*History("vc").before(other), *other], [healthy(1).node], NOW)
+    assert "came back" not in found.message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"counters": 1, "xids": [1, {}], "use": []}', '{"counters": {"a": 1}}']
+)
+def test_a_file_that_cannot_be_read_is_no_history(text):
+    path = state_dir() / "health" / "vc.json"
+    History("vc").keep([], [], NOW, {})
+    path.write_text(text)
+    assert History("vc").before([]) == []
+    assert History("vc").readings("a", 10.0, NOW) == ()
+    History("vc").keep([], [event("a b", 79, timedelta(0))], NOW, {"a": False})
+    assert json.loads(path.read_text())["xids"][0]["number"] == 79
+    assert History("vc").idle_since("a") == NOW
+
+
+def test_idle_begins_anew_after_work():
+    later = [NOW + timedelta(hours=n) for n in range(4)]
+    for when, busy in zip(later, (False, False, True, False), strict=True):
+        History("vc").keep([], [], when, {"v": busy})
+        since = History("vc").idle_since("v")
+        assert since == {0: NOW, 1: NOW, 2: None, 3: later[3]}[later.index(when)]
+
+
+# -- learning
+
+
+def test_a_profile_of_a_set_leaves_out_what_differs_and_keeps_the_spread():
+    chance = random.Random(7)
+    vms = []
+    for n in range(20):
+        made = replace(healthy(n), at=NOW)
+        gpu = replace(
+            made.host.gpus[PCI], measures={"temperature.gpu": 40 + chance.gauss(0, 1), "clocks.max.sm": 1410.0}
+        )
+        vms.append(replace(made, host=replace(made.host, gpus={PCI: gpu})))
+    vms[3] = replace(vms[3], guest=replace(vms[3].guest, packages={"torch": "1.0"}))
+    vms[4] = replace(vms[4], host=replace(vms[4].host, gpus={PCI: replace(vms[4].host.gpus[PCI], ecc_uncorrected=2)}))
+    slow = replace(vms[5].host.gpus[PCI], measures={"temperature.gpu": 41.0, "clocks.max.sm": 1000.0})
+    vms[5] = replace(vms[5], host=replace(vms[5].host, gpus={PCI: slow}))
+    learned = of_observed(vms)
+    assert set(learned.left_out) == {"trn-0003", "trn-0004"}
+    clock, heat = learned.profile.numbers["gpu_clock"], learned.profile.numbers["gpu_temperature"]
+    assert (clock.typical, clock.spread, clock.vms) == (1410, 0, 17), "without the slow one"
+    assert 0.4 < heat.spread < 2
+    found = {vm.node.vm: {f.check for f in judge(vm, learned.profile).findings} for vm in vms}
+    assert {vm: checks for vm, checks in found.items() if checks} == {
+        "trn-0003": {"versions"}, "trn-0004": {"ecc"}, "trn-0005": {"gpu-clock"},
+    }  # fmt: skip
+    again = Profile.model_validate(learned.profile.model_dump())
+    assert again == learned.profile
+
+
+def test_a_fault_that_all_share_is_not_learned():
+    bad = []
+    for n in range(6):
+        made = healthy(n)
+        bad.append(replace(made, host=replace(made.host, gpus={PCI: replace(made.host.gpus[PCI], ecc_uncorrected=2)})))
+    with pytest.raises(UsageError) as refused:
+        of_observed(bad)
+    assert refused.value.rule == "health.learn"
+    two = [healthy(1), replace(healthy(2), guest=replace(healthy(2).guest, cuda="13.0"))]
+    with pytest.raises(UsageError, match="differ in cuda"):
+        of_observed(two)
+
+
+# -- the estate
+
+
+def judged(count, failing, *, hosts=250, skip=()):
+    vms = []
+    for n in range(count):
+        made = healthy(n)
+        made = replace(made, node=replace(made.node, host=f"esx{n % hosts:03d}"))
+        if n < failing:
+            made = replace(made, guest=replace(made.guest, failures={"kernel": "not allowed"}))
+        vms.append(judge(made, Profile(skip=skip)))
+    return vms
+
+
+@pytest.mark.parametrize(
+    ("count", "failing", "hosts", "common"),
+    [
+        (10, 6, 250, True),
+        (10, 5, 250, False),
+        (4, 2, 250, False),
+        (4, 3, 250, True),
+        (10, 10, 1, False),
+        (100, 51, 9, True),
+    ],
+)
+def test_what_most_vms_have_is_one_finding_and_accuses_none(count, failing, hosts, common):
+    vms, estate = shared(judged(count, failing, hosts=hosts), 0.5)
+    assert len(estate) == common
+    said = [f for vm in vms for f in vm.findings]
+    assert all(f.common == common and f.verdict == "unknown" for f in said)
+    assert len(said) == failing, "a VM with it is not said to be well"
+    assert shared(judged(count, failing, hosts=hosts), 1.0)[1] == ()
+
+
+def test_what_one_vm_has_beside_it_is_its_own():
+    vms = judged(10, 9)
+    one = replace(healthy(0), error="no address")
+    vms[0] = judge(one, Profile())
+    found, (about,) = shared(vms, 0.5)
+    assert about.check == "kernel-log"
+    assert [(f.check, f.common) for f in found[0].findings] == [("ssh", False)]
+
+
+def test_what_only_the_log_of_the_host_has_is_its_finding():
+    line = f"{NOW - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S}Z NVRM: Xid (PCI:{PCI[:-2]}): 48, DBE"
+    made = healthy(1)
+    made = replace(made, host=replace(made.host, log=(line,)))
+    (found,) = xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW)
+    assert (found.witness, found.step) == ("host", "service_required")

@@ -1,0 +1,34 @@
+"""Last check of health: read from the file that `health` writes; what cannot be read is no check."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pytest
+
+from vsphere_ai.app.training.health.record import last_checks
+from vsphere_ai.model.assessment import Checked
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    (tmp_path / "health").mkdir()
+    return tmp_path / "health" / "vc-1.json"
+
+
+def test_a_check_has_its_day_and_the_xids_of_the_vm(kept):
+    taken = "2026-11-23T10:00:00+00:00"
+    xids = [{"vm": "train-01", "number": n, "gpu": "esx01 0000:3b:00.0", "time": taken} for n in (79, 31, 31)]
+    counters = {vm: {"taken": taken, "values": {}} for vm in ("train-01", "train-02")}
+    kept.write_text(json.dumps({"counters": counters, "xids": xids}))
+    day = date(2026, 11, 23)
+    assert last_checks("vc-1") == {"train-01": Checked(day, (31, 79), (79,)), "train-02": Checked(day)}
+    assert last_checks("vc-2") == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"counters": {"a": 1}, "xids": []}', '{"counters": 3, "xids": 4}'])
+def test_a_file_of_another_shape_is_no_check(kept, text):
+    kept.write_text(text)
+    assert last_checks("vc-1") == {}

@@ -1,0 +1,1 @@
+"""What a vCenter has, and what is wanted of it: sessions, reading, showing, checking."""

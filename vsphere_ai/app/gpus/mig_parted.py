@@ -1,0 +1,180 @@
+"""Configurations of mig-parted: checked against GPUs, said as a play, or written."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.events import Emit
+from vsphere_ai.app.gpus.mig_host import Gpu, read_host
+from vsphere_ai.errors import UsageError
+from vsphere_ai.gpu import catalog, parted
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.parted import Configs, Entry
+from vsphere_ai.gpu.placement import Impossible, transition
+from vsphere_ai.language.document import Faults, load
+from vsphere_ai.model.plain import PlainObject
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A configuration on one board: what it wants there, and why it does not fit (empty when it does).
+
+    `entry` is None when the configuration does not speak of the GPU; `pci` is empty when no host was read.
+    """
+
+    config: str
+    board: Board
+    entry: Entry | None
+    reasons: tuple[str, ...]
+    layout: tuple[str, ...] = ()
+    pci: str = ""
+    host: str = ""
+
+
+def checked_on_board(file: Path, config: str, board_key: str) -> tuple[Checked, ...]:
+    """Read a file and check one of its configurations, or all, against a board."""
+    board = catalog.board(board_key)
+    configs = _chosen(_read(file, config), config)
+    return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
+
+
+def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit) -> tuple[Checked, ...]:
+    """Read a file and check one of its configurations, or all, against the GPUs of the host in the limit."""
+    configs = _chosen(_read(file, config), config)
+    gpus, _ = read_host(request, emit)
+    return tuple(
+        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=request.limit)
+        for name, entries in configs.items()
+        for gpu in gpus
+    )
+
+
+def _entry(entries: Sequence[Entry], gpu: Gpu) -> Entry | None:
+    return parted.entry_for(entries, gpu.index, (gpu.device_id,), gpu.subsystem)
+
+
+def _on_board(name: str, entries: Sequence[Entry], board: Board) -> Iterator[Checked]:
+    """Which GPU has which number is known on a host only, so every entry that may be about the board is checked."""
+    about = [e for e in entries if e.is_about(None, board.device_ids) and not _skipped(e, board)]
+    if not about:
+        yield _check(name, board, None)
+    for entry in about:
+        yield _check(name, board, entry)
+
+
+def _skipped(entry: Entry, board: Board) -> bool:
+    """Return whether mig-parted does not change such a GPU: ``devices: all`` means those that have MIG."""
+    return entry.devices is None and not board.mig_capable
+
+
+def written(request: EstateRequest, emit: Emit) -> str:
+    """Return the MIG state of a host (the limit) as the text of a file; a GPU not listed is as `devices` of none."""
+    gpus, _ = read_host(request, emit)
+    if not gpus:
+        raise UsageError(f"{request.limit} has no GPU with MIG", "name a host with GPUs such as A100, A30 or H100")
+    states = {
+        g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ()) for g in gpus
+    }
+    name = request.limit.partition(".")[0]
+    return parted.write({name: parted.together(states)})
+
+
+def document(found: Sequence[Checked]) -> list[PlainObject]:
+    """Return what was found as plain values."""
+    return [
+        {
+            "config": each.config,
+            "board": each.board.key,
+            **({"host": each.host, "pci": each.pci} if each.pci else {}),
+            "applies": each.entry is not None,
+            "fits": not each.reasons,
+            "reasons": each.reasons,
+            "mig_enabled": each.entry.enabled if each.entry else None,
+            "layout": each.layout,
+        }
+        for each in found
+    ]
+
+
+def lines(found: Sequence[Checked]) -> list[str]:
+    """Return a play per configuration, as comments and YAML; the comments say what does not fit."""
+    text: list[str] = []
+    for name in dict.fromkeys(each.config for each in found):
+        own = [each for each in found if each.config == name]
+        text += [*([""] if text else []), f"# {json.dumps(name)[1:-1]}"]
+        for each in own:
+            where = f"GPU {each.pci}" if each.pci else each.board.key
+            if each.entry is None:
+                none = "" if each.board.mig_capable else ", which has no MIG"
+                text.append(f"# says nothing of {where}{none}")
+            text += [f"# does not fit on {where}: {reason}" for reason in each.reasons]
+        text += _play([each for each in own if each.entry is not None and not each.reasons])
+    return text
+
+
+def _play(own: Sequence[Checked]) -> Iterator[str]:
+    """Without a host only what is meant for all GPUs can be said: a playbook names single ones by PCI address."""
+    if own and own[0].pci:
+        yield f"- hosts: {own[0].host}"
+        yield "  mig:"
+        yield "    gpus:"
+        for each in own:
+            yield f"      {json.dumps(each.pci)}: {_mig(each)}"
+        return
+    for each in own:
+        if each.entry is not None and each.entry.devices is not None:
+            numbers = ", ".join(map(str, each.entry.devices))
+            yield f"# GPU {numbers}: {_mig(each)}"
+            yield "# with --host it is said as a play, which names GPUs by PCI address"
+    everywhere = [each for each in own if each.entry is not None and each.entry.devices is None]
+    if everywhere:
+        yield "- hosts: gpu_hosts"
+        yield f"  mig: {_mig(everywhere[-1])}"
+
+
+def _mig(each: Checked) -> str:
+    if each.entry is None or not each.entry.enabled:
+        return "{mode: disabled}"
+    return f"{{mode: enabled, layout: [{', '.join(json.dumps(i) for i in each.layout)}]}}"
+
+
+def _check(name: str, board: Board, entry: Entry | None, *, gpu: Gpu | None = None, host: str = "") -> Checked:
+    pci, driver = (gpu.pci, gpu.driver_major) if gpu else ("", None)
+    if entry is None or not entry.wanted:
+        no_mig = entry is not None and entry.enabled and not board.mig_capable
+        return Checked(name, board, entry, (f"{board.title} has no MIG",) if no_mig else (), (), pci, host)
+    answer = transition(board, gpu.present if gpu else (), entry.wanted, driver_major=driver)
+    if isinstance(answer, Impossible):
+        return Checked(name, board, entry, answer.reasons, (), pci, host)
+    layout = tuple(f"{i.profile_name}:{i.start}" for i in sorted((*answer.keep, *answer.create), key=lambda i: i.start))
+    return Checked(name, board, entry, (), layout, pci, host)
+
+
+def _read(file: Path, config: str) -> Configs:
+    """Return the configurations of a file; when one is chosen, what is wrong with the others does not matter."""
+    faults = Faults()
+    document = load(file, faults)
+
+    def refuse(path: parted.Path, message: str, help: str = "") -> None:
+        if not config or len(path) < len(("mig-configs", config)) or str(path[1]) == config:
+            document.refuse(faults, path, message, help)
+
+    configs = parted.read(document.data, refuse)
+    faults.raise_any()
+    return configs
+
+
+def _chosen(configs: Configs, name: str) -> Configs:
+    if not name:
+        return configs
+    if name not in configs:
+        near = difflib.get_close_matches(name, configs, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"the file has no configuration {name!r}", f"{hint}it has {', '.join(configs)}")
+    return {name: configs[name]}

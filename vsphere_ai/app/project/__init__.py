@@ -1,0 +1,1 @@
+"""What surrounds the work: first files, trust, the doctor, examples, schemas."""

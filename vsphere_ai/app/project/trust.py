@@ -1,0 +1,261 @@
+"""Trust: a vCenter's certificate and hosts' SSH keys are shown, and kept once they are confirmed. No login is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cryptography import x509
+
+from vsphere_ai.app.estate.session import EstateRequest, endpoint_of, open_session
+from vsphere_ai.app.events import Answer, Emit, ignore
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.ssh import fetch_host_key
+from vsphere_ai.connect.tls import Endpoint, colons, digest
+from vsphere_ai.connect.trusted import keep_certificate, keep_host_key, name_of
+from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
+from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, parse, split
+from vsphere_ai.language.selection import select
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.text import safe
+from vsphere_ai.reading.collector import LIGHT
+
+if TYPE_CHECKING:
+    from vsphere_ai.language.inventory import Inventory, VCenterSettings
+
+TIMEOUT = 10.0
+AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class TrustVCenterRequest:
+    """Which vCenter's certificate to show; `fingerprint` is the SHA-256 that it must have, empty for any.
+
+    `confirm` is called with a question before it is trusted. `write` stores it beside the inventory.
+    """
+
+    confirm: Callable[[str], bool]
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    fingerprint: str = ""
+    write: bool = False
+
+
+@dataclass(frozen=True)
+class TrustHostsRequest:
+    """Which hosts' SSH keys to show, by a pattern; `fingerprints` are those that they may have, none for any."""
+
+    confirm: Callable[[str], bool]
+    pattern: str
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    fingerprints: tuple[str, ...] = ()
+
+
+def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
+    """Show a certificate, whether it is trusted, and how to trust it; return 0, or 1 when that was not confirmed.
+
+    `Denied` when it has another fingerprint than the given one.
+    """
+    session = open_session(request.estate)
+    loaded, chosen = session.inventory, session.settings
+    endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
+    der = tls.fetch_certificate(endpoint, TIMEOUT)
+    seen = tls.digest(der)
+    for line in certificate_lines(chosen, endpoint, der):
+        emit(Answer(line))
+    require_fingerprint(endpoint, seen, request.fingerprint)
+    distrusted = tls.distrust(endpoint, TIMEOUT)
+    emit(Answer(f"  so far       {so_far(chosen, distrusted, seen)}"))
+    if distrusted is None and not request.write:
+        emit(Answer("Nothing to do."))
+        return 0
+    if not request.confirm("Trust this certificate?"):
+        return 1
+    _keep(loaded, chosen, der, write=request.write, emit=emit)
+    return 0
+
+
+def certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) -> Iterator[str]:
+    """Yield what a vCenter's certificate says, and its fingerprint."""
+    yield f"vCenter {chosen.name} at {endpoint}"
+    yield f"  SHA-256      {colons(digest(der))}"
+    try:
+        seen = x509.load_der_x509_certificate(der)
+        yield f"  subject      {safe(seen.subject.rfc4514_string())}"
+        yield f"  issuer       {safe(seen.issuer.rfc4514_string())}"
+        yield f"  names        {safe(', '.join(_names_in(seen)) or 'none')}"
+        yield f"  valid        {seen.not_valid_before_utc:%Y-%m-%d} to {seen.not_valid_after_utc:%Y-%m-%d}"
+    except ValueError as error:
+        yield f"  unreadable   {safe(str(error))}"
+
+
+def _names_in(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(n) for n in (*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress))]
+
+
+def require_fingerprint(endpoint: Endpoint, seen: str, wanted: str) -> None:
+    """Refuse a certificate (its SHA-256) that is not the wanted one; none is wanted where that is empty."""
+    digits = wanted.casefold().removeprefix("sha256:").replace(":", "").strip()
+    if wanted and digits != seen:
+        raise Denied(f"{endpoint} shows {colons(seen)}, which is not the given fingerprint", "nothing was stored")
+
+
+def so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str:
+    """Return whether a certificate is trusted by what the inventory says, in words."""
+    pin = chosen.tls.fingerprint
+    if pin and pin != seen:
+        return f"CHANGED: the inventory pins {colons(pin)}"
+    by = "the pinned fingerprint" if pin else chosen.tls.ca_file or "the system's certificate authorities"
+    if distrusted is None:
+        return f"trusted, by {by}"
+    return f"not trusted by {by}: {safe(distrusted.message.rpartition('trusted: ')[2])}"
+
+
+def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool, emit: Emit) -> None:
+    line = f'tls: {{fingerprint: "{colons(digest(der))}"}}'
+    if write:
+        path = loaded.base / "trusted" / f"{chosen.name}.pem"
+        keep_certificate(path, der)
+        emit(Answer(f"Written to {path}."))
+        if chosen.tls.ca_file and Path(chosen.tls.ca_file).absolute() == path.absolute():
+            return
+        line = f"tls: {{ca_file: trusted/{chosen.name}.pem}}"
+    emit(Answer(f"Put this line below {chosen.name}: in {loaded.path}\n    {line}"))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a host showed, and how it compares: `verdict` is known, new, changed, revoked, or absent with an `error`.
+
+    `vouched`: vCenter shows the same key, and it needs no confirmation.
+    """
+
+    host: str
+    known_as: str
+    verdict: str
+    key: Any = None
+    before: Any = None
+    error: VsphereAiError | None = None
+    vouched: bool = False
+
+
+def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
+    """Show the SSH host keys of hosts and keep those that are new once that is confirmed; return the exit code.
+
+    `Denied` when a host has none of the given fingerprints.
+    """
+    loaded = find_inventory(request.estate.inventory)
+    if loaded.ssh is None:
+        raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
+    path = Path(loaded.ssh.known_hosts)
+    known = HostKeys(path, may_be_absent=True)
+    names = _named(loaded, request.pattern) or _looked_up(request.pattern, request.estate)
+    ssh = loaded.ssh
+
+    def look(name: str) -> Shown:
+        try:
+            address, port = ssh.endpoint(name)
+        except ValueError as error:
+            return Shown(name, name, "absent", error=UsageError(*str(error).split("\n", 1), rule="usage"))
+        return shown_by(known, name, address, port)
+
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        shown = list(pool.map(look, names))
+    return keep_shown(path, shown, request.confirm, request.fingerprints, emit)
+
+
+def keep_shown(
+    path: Path, shown: Sequence[Shown], confirm: Callable[[str], bool], fingerprints: Sequence[str], emit: Emit
+) -> int:
+    """Report keys, and add those that are new to a known_hosts file once that is confirmed; return the exit code."""
+    for each in shown:
+        emit(Answer(_line(each)))
+    codes = [e.error.exit_code if e.error else 4 for e in shown if e.verdict in ("absent", "revoked")]
+    _all_given([e for e in shown if e.key is not None], {_plain(f) for f in fingerprints})
+    wanted = [e for e in shown if e.verdict in ("new", "changed")]
+    asked = [e for e in wanted if not e.vouched]
+    if asked and not confirm(f"Trust {'this key' if len(asked) == 1 else f'these {len(asked)} keys'}?"):
+        wanted, codes = [e for e in wanted if e.vouched], [*codes, 1]
+        if not wanted:
+            return most_serious(codes)
+    for each in wanted:
+        keep_host_key(path, each.known_as, each.key)
+    emit(Answer(f"{len(wanted)} of {len(shown)} stored in {path}." if wanted else "Nothing was stored."))
+    return most_serious([*codes, 0])
+
+
+def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
+    """Return the hosts a pattern names outright, without a look into vCenter; none when it needs one."""
+    found: dict[str, None] = {}
+    try:
+        terms = [inner for term in parse(pattern) for inner in _terms_of(loaded, term)]
+        for term in terms:
+            if term.sign or term.name == "all" or "/" in term.name or re.fullmatch(REF, term.name):
+                return ()
+            found.update(dict.fromkeys(expand(term.name)))
+    except PatternError as error:
+        raise UsageError(error.message, error.help) from error
+    return () if any(GLOB.search(name) for name in found) else tuple(found)
+
+
+def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
+    """Yield the parts of a group of names; a group with other conditions stands for all hosts vCenter may know."""
+    group = loaded.hosts.get(term.name)
+    if group is None or term.sign:
+        yield term
+        return
+    conditions = {key for key, value in group.selector.model_dump().items() if value}
+    if conditions != {"names"}:
+        yield Term("", "all")
+    for text in group.selector.names or ():
+        yield from split(text)
+
+
+def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
+    with open_session(estate_request) as session:
+        estate = Estate(session.vcenter.about, session.vcenter.read(LIGHT))
+    return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
+
+
+def shown_by(known: HostKeys, name: str, address: str, port: int) -> Shown:
+    """Return what an SSH server shows, and how that compares with what is known of it."""
+    try:
+        key = fetch_host_key(address, port, known=known, host=name)
+    except VsphereAiError as error:
+        return Shown(name, name, "absent", error=error)
+    before = known.known(name, address, port)
+    if known.is_revoked(key):
+        verdict = "revoked"
+    elif any(one == key for one in before.values()):
+        verdict = "known"
+    else:
+        verdict = "changed" if before else "new"
+    return Shown(name, name_of(address, port), verdict, key, next(iter(before.values()), None))
+
+
+def _line(shown: Shown) -> str:
+    if shown.error is not None:
+        return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"
+    words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
+    verdict = words.get(shown.verdict) or f"CHANGED, it was {fingerprint(shown.before)}"
+    verdict += ", as vCenter shows it" if shown.vouched else ""
+    return f"{safe(shown.host)}: {verdict}\n  {shown.key.get_name()} {fingerprint(shown.key)}"
+
+
+def _plain(text: str) -> str:
+    return text.strip().removeprefix("SHA256:").rstrip("=")
+
+
+def _all_given(shown: Sequence[Shown], given: set[str]) -> None:
+    others = [s.host for s in shown if given and _plain(fingerprint(s.key)) not in given]
+    if others:
+        raise Denied(f"the key of {', '.join(others)} is none of the given fingerprints", "nothing was stored")

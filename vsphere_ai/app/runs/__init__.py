@@ -1,0 +1,1 @@
+"""Plans and runs: planned, approved, locked, carried out, resumed, rolled back, verified."""

@@ -1,0 +1,111 @@
+"""Privileges a plan takes: asked of vCenter while planning, and before the first change is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.model.facts import grouped
+from vsphere_ai.model.state import Problem, Target, TargetKind
+from vsphere_ai.model.text import safe
+from vsphere_ai.planning.privileges import Need, lacking, needed
+from vsphere_ai.planning.record_privileges import DEFINING, for_record
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.connect.vcenter import VCenter
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.planning.planner import Plan
+
+RULE = "account.privileges"
+ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
+
+LASTS = 10.0
+"""Seconds for which an answer holds: a plan that no one had to confirm is carried out within them."""
+MOST_ASKED = 1000
+MOST = 20
+"""Lines of missing privileges that are shown; `doctor --permissions` has them all."""
+
+
+def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
+    """Return a plan with a problem for every object on which the account lacks privileges the plan takes."""
+    found = tuple(_problems(session.settings.username, _missing(session, plan, estate)))
+    return replace(plan, problems=(*plan.problems, *found)) if found else plan
+
+
+def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
+    kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
+    for ref, own in grouped(missing, lambda need: need.ref).items():
+        target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
+        listed = ", ".join(f"{n.privilege} ({n.reason})" for n in own)
+        yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
+
+
+def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:
+    """Refuse a plan whose steps take privileges the account lacks, naming them per object."""
+    missing = _missing(session, plan, estate)
+    if missing:
+        lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
+        more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
+        account = safe(session.settings.username)
+        lacks = f"{account} lacks privileges this plan takes; nothing was changed:"
+        raise Denied("\n".join((lacks, *lines, *more)), ROLE)
+
+
+def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
+    """Return what the account lacks.
+
+    What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
+    no obstacle: a step that is refused later says so.
+    """
+    from vsphere_ai.connect.plain import privilege_of
+
+    if not plan.steps:
+        return []
+    needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
+    needs = tuple(sorted({*needs, *record_needs(session.vcenter, plan, estate)}))
+    at, known, lacks = session.lacking
+    if needs and (needs != known or time.monotonic() - at > LASTS):
+        try:
+            lacks = sorted(still_lacking(lacking(needs, _ask(session, needs)), session.vcenter))
+        except StepFailed:
+            return []
+        session.lacking = (time.monotonic(), needs, lacks)
+    return lacks if needs else []
+
+
+def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[Need, ...]:
+    """Return what writing down takes what a plan puts out of service; nothing where it puts nothing out."""
+    from vsphere_ai.execution.openings import puts_out
+
+    return place_needs(vcenter, estate) if puts_out(plan) else ()
+
+
+def place_needs(vcenter: VCenter, estate: Estate) -> tuple[Need, ...]:
+    """Return what writing down takes what is out of service, on the folder where that is in this estate."""
+    from vsphere_ai.connect.out_records import home_among
+    from vsphere_ai.connect.plain import privilege_of
+    from vsphere_ai.connect.vcenter_lock import HOME, root_of
+
+    root = root_of(vcenter)
+    home = home_among(estate.objects, root)
+    return for_record((HOME, home) if home else ("the root folder", root), root, privilege_of)
+
+
+def still_lacking(lacks: Collection[Need], vcenter: VCenter) -> frozenset[Need]:
+    """Leave out the privilege to define the custom attribute of records where that is defined already."""
+    from vsphere_ai.connect.out_records import is_defined
+
+    defining = {need for need in lacks if need.reason == DEFINING}
+    return frozenset(lacks) - (defining if defining and is_defined(vcenter) else frozenset())
+
+
+def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
+    """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
+    refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
+    many = len(refs) * len(privileges) > MOST_ASKED
+    found = {} if many else session.vcenter.missing_privileges(refs, privileges)
+    return session.vcenter.missing_privileges if many else lambda _refs, _privileges: found

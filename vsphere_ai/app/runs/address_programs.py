@@ -1,0 +1,68 @@
+"""Programs that give the addresses of pools: asked before a ledger is written, under the same lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vsphere_ai.addresses.external import keys_dropped, leased_in, released_in, request_document
+from vsphere_ai.addresses.leasing import wanted_keys
+from vsphere_ai.addresses.request import Terms
+from vsphere_ai.connect.address_program import Program, ask
+from vsphere_ai.errors import StepFailed
+from vsphere_ai.security.credentials import fetch
+
+if TYPE_CHECKING:
+    from vsphere_ai.addresses.holding import Ledger
+    from vsphere_ai.addresses.pool import Backend
+    from vsphere_ai.addresses.request import SetRequest
+    from vsphere_ai.app.estate.address_reading import Recorded
+    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.model.networks import Range
+
+_CORRECT = "correct the program; it is asked the same again when the plan is applied again"
+
+
+def with_answers_of_programs(session: Session, found: Recorded, requests: Sequence[SetRequest]) -> Terms:
+    """Return the terms with what programs give for VMs that hold nothing of their pools yet.
+
+    `StepFailed` for an answer that cannot be used, `OutcomeUnknown` when a program does not end in time: what it has
+    given it gives again for the same keys.
+    """
+    answers: dict[str, Range] = {}
+    for name, keys in wanted_keys(found.ledger, found.terms, requests).items():
+        pool = found.terms.pools[name]
+        if pool.backend is not None:
+            answer = ask(_program(session, pool.backend, name), request_document("lease", name, pool, keys))
+            try:
+                answers |= leased_in(answer, pool, keys)
+            except ValueError as error:
+                raise _unusable(name, "lease", error) from None
+    return replace(found.terms, answers=answers)
+
+
+def release_at_programs(session: Session, before: Ledger, after: Ledger) -> None:
+    """Give back to programs what a ledger does not hold any more; do that before the ledger is written."""
+    pools = session.inventory.pools
+    terms = Terms(pools, 0, vcenter=session.vcenter.about.instance)
+    for name, keys in keys_dropped(before, after, terms).items():
+        pool = pools[name]
+        if pool.backend is not None:
+            answer = ask(_program(session, pool.backend, name), request_document("release", name, pool, keys))
+            try:
+                released_in(answer, keys)
+            except ValueError as error:
+                raise _unusable(name, "release", error) from None
+
+
+def _program(session: Session, backend: Backend, name: str) -> Program:
+    base = session.inventory.base
+    env = {k: fetch(v, base, purpose=f"variable {k} of pool {name}").reveal() for k, v in backend.env.items()}
+    return Program(backend.exec, base, env, backend.timeout)
+
+
+def _unusable(name: str, what: str, error: ValueError) -> StepFailed:
+    reason = str(error).replace("\n", ": ")
+    text = f"what the program of pool '{name}' answered to '{what}' cannot be used: {reason}"
+    return StepFailed(text, _CORRECT, rule="addresses.backend-answer")

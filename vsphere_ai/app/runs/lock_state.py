@@ -1,0 +1,85 @@
+"""Locks of a vCenter: who holds them, and removal of the one in vCenter whose holder is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.runs.out_of_service import out_runs
+from vsphere_ai.connect import vcenter_lock
+from vsphere_ai.connect.vcenter_lock import Found
+from vsphere_ai.errors import Locked
+from vsphere_ai.runs import locks
+from vsphere_ai.runs.locks import Note
+
+
+@dataclass(frozen=True)
+class LockState:
+    """The lock on this machine and the one in vCenter, None where it is free.
+
+    `out` says what runs have out of service by what vCenter keeps of them, and what puts it back.
+    """
+
+    vcenter: str
+    local: Note | None
+    advisory: Found | None
+    expired: bool
+    out: tuple[str, ...] = ()
+
+    def lines(self) -> tuple[str, str]:
+        """Return in words who holds the lock on this machine, and the one in vCenter."""
+        here, there = f"held by {self.local}" if self.local else "free", "free"
+        if self.advisory is not None:
+            there = f"held by {locks.words(self.advisory.holder)}"
+            if self.advisory.expires is not None:
+                verb, at = "expired" if self.expired else "expires", self.advisory.expires
+                there += f"; {verb} at {at.isoformat(timespec='seconds')}"
+            there += "" if self.expired else " unless renewed"
+        return here, there
+
+    def document(self) -> dict[str, object]:
+        """Return both as plain values."""
+        names, advisory = ("user", "machine", "pid", "run", "since"), None
+        local = {name: vars(self.local)[name] for name in names} if self.local else None
+        if self.advisory is not None:
+            holder, expires = {name: vars(self.advisory.holder)[name] for name in names}, self.advisory.expires
+            since = holder["since"].isoformat() if holder["since"] else None
+            until = expires.isoformat() if expires else None
+            advisory = {**holder, "since": since, "expires": until, "expired": self.expired}
+        return {"vcenter": self.vcenter, "local": local, "advisory": advisory, "out_of_service": list(self.out)}
+
+
+@dataclass(frozen=True)
+class UnlockRequest:
+    """Which vCenter's locks to show. `confirm` is called when there is one in vCenter that may be removed."""
+
+    confirm: Callable[[], bool]
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emit = ignore) -> tuple[LockState, bool]:
+    """Call `shown` with who holds the locks, and remove the one in vCenter when that is confirmed.
+
+    What a run has out of service stays written in vCenter: without it no one would know what to put back.
+    Returns the locks as they were, and whether one was removed. `Locked` while its holder runs on this machine.
+    """
+    with open_session(request.estate, None, emit) as session:
+        note = locks.here(session.vcenter.about.instance)
+        found = vcenter_lock.find(session.vcenter)
+        expired = found is not None and found.expired(session.vcenter.now())
+        out = tuple(line for run in out_runs(session.vcenter) for line in run.lines())
+        state = LockState(session.vcenter.name, note, found, expired, out)
+        emit(Status(""))
+        shown(state)
+        if found is None:
+            return state, False
+        if (note is not None and found.ref in note.advisory) or locks.is_ours(found):
+            text = f"the holder still runs on this machine: {locks.words(found.holder)}"
+            raise Locked(text, "stop it with Ctrl-C, or wait", rule="lock.in-use")
+        if not request.confirm():
+            return state, False
+        removed = vcenter_lock.remove(session.vcenter, found.ref)
+        locks.settle({found.ref})
+        return state, removed

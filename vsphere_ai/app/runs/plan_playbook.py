@@ -1,0 +1,233 @@
+"""Plan: what a playbook would change and disrupt, on the estate as it is now; and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from vsphere_ai.app.estate.read_estate import read_for
+from vsphere_ai.app.estate.references import load
+from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.session_outputs import planned_outputs
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events.results import Surroundings, exit_code_of
+from vsphere_ai.app.runs.account_privileges import with_privileges
+from vsphere_ai.app.runs.open_runs import announce
+from vsphere_ai.app.runs.out_of_service import out_problems
+from vsphere_ai.app.runs.surroundings import surroundings
+from vsphere_ai.errors import UsageError
+from vsphere_ai.gpu import live
+from vsphere_ai.language.desired import managed
+from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.model.facts import Estate, with_probes
+from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.planning import document
+from vsphere_ai.planning.capacity import NO_ROOM
+from vsphere_ai.planning.observing import evaluate_with
+from vsphere_ai.planning.planner import Besides, Plan, planned, reading_back
+from vsphere_ai.planning.rebooted_gpus import unasked
+from vsphere_ai.planning.resume import Resumed, lay_over
+from vsphere_ai.reading.scope import depth_for
+from vsphere_ai.resources import kinds
+from vsphere_ai.security.files import DOCUMENT, read_text, write_output
+from vsphere_ai.sets.lay_out import ledger_steps
+from vsphere_ai.sets.outputs import OutputValue
+from vsphere_ai.sets.rules import merged, rule_steps
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.estate.session import Session
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Which playbook to plan, on which estate."""
+
+    playbook: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan, and what it was made of. `excluded` are the playbook's targets that the limit leaves out.
+
+    `scope` is what narrowed it: the name of the vCenter, and the limit. `outputs` are as they will be.
+    `around` is the vCenter, and the expected time.
+    """
+
+    playbook: Playbook
+    plan: Plan
+    estate: Estate
+    excluded: frozenset[Target]
+    scope: Mapping[str, str]
+    around: Surroundings
+    outputs: tuple[OutputValue, ...] = ()
+
+    @cached_property
+    def _said(self) -> Mapping[str, JsonValue]:
+        return document.plan_document(self.plan, self.around.estimate, self.around.world)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the plan would do and where."""
+        return document.digest(self.plan, self._said)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or why the plan is refused: 1, 4 (not accepted) or 5 (out of reach)."""
+        return exit_code_of(self.plan.problems) if self.plan.problems and not self.plan.awaits_ssh else 0
+
+    def document(self) -> Mapping[str, object]:
+        """Return the plan as plain JSON values, with its digest."""
+        variables = {"variables": document.plain(self.playbook.variables)} if self.playbook.variables else {}
+        return {**self._said, **variables, "digest": self.digest}
+
+    def saved(self) -> Mapping[str, object]:
+        """Return the content of a plan file, which `apply` takes."""
+        return document.saved_plan(self._said, self.digest, self.playbook, self.scope)
+
+
+def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
+    """Plan a playbook, with vCenter's own checks and the account's privileges. Changes nothing.
+
+    Problems are part of the plan; `InputError` when the playbook or the inventory is wrong.
+    """
+    return plan_loaded(load(request.playbook, request.estate, emit), request, emit)
+
+
+def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -> PlanResult:
+    """Plan a playbook that was loaded of the file that the request names."""
+    with open_session(request.estate, playbook, emit) as session:
+        announce(session, emit)
+        made, estate = make_plan(session, playbook)
+        made = checked(session, made, estate)
+        scope = {"vcenter": session.settings.name, "limit": session.options.limit}
+        outputs = planned_outputs(session, playbook, estate)
+        playbook = session.split(playbook, estate)
+        around = surroundings(session, made)
+        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, around, outputs)
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse to put a plan in place of anything but an older plan: `plan X -o X` would delete the playbook."""
+    try:
+        if not path.is_symlink() and document.is_saved(read_text(path, DOCUMENT, "replace")):
+            return
+    except FileNotFoundError:
+        return
+    except OSError:  # what cannot be read is not known to be a plan
+        pass
+    raise UsageError(
+        f"{path} exists and is not a saved plan; it is not overwritten",
+        "give another name with -o, or remove it first",
+        rule="usage.not-overwritten",
+    )
+
+
+def save_plan(result: PlanResult, path: Path) -> None:
+    """Write a plan to a file that only its owner can read: it names hosts, VMs and networks."""
+    require_replaceable(path)  # something else may have been written there since
+    write_output(path, f"{document.dumps(result.saved())}\n")
+
+
+def checked(session: Session, made: Plan, estate: Estate) -> Plan:
+    """Return a plan with what vCenter answers to its steps, and with the privileges that the account lacks."""
+    from vsphere_ai.execution.disk_children import child_problems
+    from vsphere_ai.execution.running_clones import clone_problems
+    from vsphere_ai.execution.vcenter_checks import with_answers
+
+    lost = {*child_problems(made, session.vcenter, estate), *clone_problems(made, session.vcenter, estate)}
+    made = replace(made, problems=tuple(sorted({*made.problems, *lost}))) if lost else made
+    made = with_answers(made, session.vcenter, estate, parallel=session.options.parallel)
+    return with_privileges(session, made, estate)
+
+
+def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
+    """Read, and plan. `UsageError` where `--limit` leaves nothing of the playbook."""
+    found = read_for(session, playbook)
+    session.require_targets(playbook, found)
+    made, estate = _plan(session, playbook, found, {})
+    out = out_problems(session.vcenter, made, found.objects, session.emit)
+    made = replace(made, problems=tuple(sorted({*made.problems, *out}))) if out else made
+    return _with_logins(session, made, estate, playbook), estate
+
+
+def plan_of(session: Session, playbook: Playbook, estate: Estate) -> tuple[Plan, Estate]:
+    """Plan on what was read already; no login is proved."""
+    return _plan(session, playbook, estate, {})
+
+
+def plan_again(
+    session: Session, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
+) -> tuple[Plan, Estate, Resumed]:
+    """Read, and plan what an unfinished run has left, including what is pending. `looks`: see `resume.lay_over`."""
+    found = read_for(session, playbook)
+    resumed = lay_over(found, all_pending, looks)
+    made, estate = _plan(session, playbook, resumed.estate, resumed.extra, found)
+    return _with_logins(session, made, with_probes(found, estate), playbook), estate, resumed
+
+
+def _with_logins(session: Session, plan: Plan, estate: Estate, playbook: Playbook) -> Plan:
+    """Prove that the hosts on which a plan needs SSH let us in; `estate` is what was read, as it is now."""
+    from vsphere_ai.execution import ssh_checks
+    from vsphere_ai.reading.collector import prober_of
+
+    probing = reading_back(session.desired(playbook, estate))
+    request = session.request(lambda _: depth_for(estate, {}))
+    prober = prober_of(session.vcenter, session.shells, request) if session.shells else None
+    access = ssh_checks.Access(session.inventory.ssh, prober, session.options.ssh_login, session.options.parallel)
+    return ssh_checks.with_logins(plan, estate, access, probing)
+
+
+def _plan(
+    session: Session,
+    playbook: Playbook,
+    estate: Estate,
+    extra: Mapping[Target, Sequence[Step]],
+    found: Estate | None = None,
+) -> tuple[Plan, Estate]:
+    """Plan; where that reboots hosts whose GPUs were not asked, or VMs may move there, ask and plan again.
+
+    `found` is what was read where `estate` shows what an unfinished run has switched as it was before: whether SSH
+    has to be started for a question, and stopped again, is seen there.
+    """
+    from vsphere_ai.reading.collector import ask_hosts
+
+    made, estate = _made(session, playbook, estate, extra)
+    if any(p.rule == NO_ROOM for p in made.problems):
+        from vsphere_ai.execution.second_read import read_around
+
+        shells = session.shells if session.options.ssh_login else None
+        request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
+        estate = read_around(session.vcenter, shells, request, made, estate)
+        made, estate = _made(session, playbook, estate, extra)
+    unread = unasked(made.impact, estate)
+    if session.shells is None or not unread or not session.options.ssh_login:
+        return made, estate
+    request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
+    asked = ask_hosts(session.vcenter, session.shells, request, found or estate, unread)
+    estate = with_probes(estate, asked)
+    return _made(session, playbook, estate, extra)
+
+
+def _made(
+    session: Session, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]
+) -> tuple[Plan, Estate]:
+    """Plan; the estate comes back without values that are not as vSphere defines them."""
+
+    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides, Estate]:
+        estate = session.placed(playbook, estate)
+        out = frozenset(t.ref for t in session.left_out(playbook, estate))
+        agents = managed(playbook, session.inventory, estate, vcenter=session.settings.name)
+        desired = session.desired(playbook, estate)
+        more = merged(extra, ledger_steps(estate, desired), rule_steps(session.set_plays(playbook), desired, estate))
+        return desired, Besides(more, out, agents), estate
+
+    (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)
+    return planned(desired, estate, kinds(), playbook.path, besides)

@@ -1,0 +1,1 @@
+"""Training on the VMs: nodes, launches, benchmarks, health, acceptance."""

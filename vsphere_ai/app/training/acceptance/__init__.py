@@ -1,0 +1,1 @@
+"""Acceptance: gates, measurements, and the certificate of a farm."""

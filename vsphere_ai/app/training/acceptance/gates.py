@@ -1,0 +1,64 @@
+"""Gates of an acceptance: each carries out one check of the tool, and returns its measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from vsphere_ai.app.events import Emit
+from vsphere_ai.app.training.acceptance import fabric as accept_fabric
+from vsphere_ai.app.training.acceptance import training as accept_training
+from vsphere_ai.app.training.acceptance.assess_farm import AssessRequest, assess
+from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance, GateName
+from vsphere_ai.app.training.health.checked import HealthRequest, check_health
+from vsphere_ai.compat import assessment
+from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.model.assessment import Assessed, PillarVerdict
+
+HEALTHY = "every check"
+BY_NCCL = ("operations.benchmark-recent", "performance.bus-bandwidth")
+"""Rules of the assessment that are about benchmarks."""
+_STATUS: Mapping[PillarVerdict, Status] = {"pass": "pass", "warn": "warn", "unknown": "unknown", "fail": "fail"}
+
+
+def _assess(found: Acceptance, emit: Emit) -> Gate:
+    """Judge the farm by the five pillars: a measurement per rule and object; what does not apply is none.
+
+    What the gate `nccl` measures is left to it.
+    """
+    asked = found.request
+    result = assess(AssessRequest(asked.playbook, asked.attestations, asked.estate), emit)
+    about = {rule.id: rule.about for rule in assessment.rules()}
+    return Gate(
+        "assess",
+        tuple(_measured(a, about[a.rule]) for a in result.found if a.verdict in _STATUS and a.rule not in BY_NCCL),
+    )
+
+
+def _measured(found: Assessed, about: str) -> Measurement:
+    parts = (*((f"{about}:{found.subject}",) if found.subject else ()), "input:playbook", "input:attestations")
+    return Measurement(found.rule, _STATUS[found.verdict], found.message, parts, remedy=found.remedy)
+
+
+def _health(found: Acceptance, emit: Emit) -> Gate:
+    """Check every node: a measurement per VM for each check that found something, and one of all checks."""
+    result = check_health(HealthRequest(found.asked, found.request.profile), emit)
+    measured = []
+    for vm in result.vms:
+        parts = (*found.parts(vm.node.vm), "input:profile")
+        bad = [f for f in vm.findings if f.verdict in WORSE]
+        measured += [Measurement(f.check, WORSE[f.verdict], f.text, parts, test=HEALTHY) for f in bad]
+        if all(f.verdict == "warn" for f in bad):
+            text = f"{vm.node.vm}: no check failed" if bad else f"{vm.node.vm}: every check passed"
+            measured.append(Measurement(HEALTHY, "pass", text, parts))
+    return Gate("health", tuple(measured))
+
+
+GATES: Mapping[GateName, Callable[[Acceptance, Emit], Gate]] = {
+    "assess": _assess,
+    "health": _health,
+    "rdma": accept_fabric.rdma,
+    "nccl": accept_fabric.nccl,
+    "megatron": accept_training.megatron,
+}
+ALWAYS: frozenset[GateName] = frozenset(("assess",))
+"""Gates that cost little, and judge more than the certified facts: they are carried out each time."""

@@ -1,0 +1,105 @@
+"""History of benchmarks of sets, kept on this machine: one file per vCenter, a line per result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.app.training.nodes.listed import NodesResult
+from vsphere_ai.benchmarks.history import Result, Trend, line_of, read_history, trends
+from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.errors import Storage
+from vsphere_ai.model.assessment import Measured
+from vsphere_ai.model.text import counted
+from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.security.files import append_private, reading
+from vsphere_ai.security.state_dir import own_folder, state_dir
+
+FOLDER = "benchmarks"
+_NCCL = "nccl"
+
+
+def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
+    """Add the result of a set to the history of its vCenter; return its trend, None where nothing was measured.
+
+    `instance` is the vCenter's id. `Storage` where the file cannot be written.
+    """
+    if run.collective is None or run.peak is None or run.largest is None:
+        return None
+    return keep(instance, Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
+
+
+def record_pairs(read: NodesResult, run: NcclRun, ranks: int, values: Sequence[float | None], emit: Emit) -> None:
+    """Add the median of all pairs of a set to its history, and say where it became slower; `run` is one of them.
+
+    Nothing is added where a pair was not measured, or the VMs are not those of one set.
+    """
+    name, found = set_of(read), [value for value in values if value is not None]
+    if not name or not found or len(found) < len(values) or run.collective is None or run.largest is None:
+        return
+    what = f"{run.collective.name}, median of pairs"
+    made = Result(time.time(), name, _NCCL, what, ranks, run.largest, median(found))
+    say_slower(keep(read.estate.about.instance, made), emit)
+
+
+def keep(instance: str, result: Result) -> Trend | None:
+    """Add a result to the history of a vCenter, and return its trend; `Storage` where the file cannot be written."""
+    file = own_folder(FOLDER) / f"{instance}.jsonl"
+    try:
+        append_private(file, line_of(result))
+    except OSError as error:
+        raise Storage(f"{file}: {error.strerror}", "the result was measured, and is not kept") from error
+    return next((t for t in trends(_read(file)) if t.newest == result), None)
+
+
+def set_of(read: NodesResult) -> str:
+    """Return the set whose VMs these all are; empty where they are of several, or not all of one."""
+    members = [m for m in members_of(read.estate) if m.exists and not m.leaving]
+    of = {m.name: m.set for m in members}
+    names = {of.get(node.vm, "") for node in read.nodes}
+    name = names.pop() if len(names) == 1 else ""
+    return name if len(read.nodes) == sum(m.set == name for m in members) else ""
+
+
+def say_slower(trend: Trend | None, emit: Emit) -> None:
+    """Say that a result is worse than the spread of the earlier ones explains."""
+    if trend is not None and (text := slower_text(trend)):
+        emit(Remark("bench.slower", f"{trend.newest.set}: {text}"))
+
+
+def slower_text(trend: Trend) -> str:
+    """Return by how much a result is worse than the earlier ones; empty where their spread explains it."""
+    if not trend.is_worse or trend.norm is None:
+        return ""
+    earlier = f"{trend.norm.mean:.2f} {trend.newest.unit} of {counted(trend.norm.count, 'earlier result')}"
+    return f"{-trend.change:.1%} slower than the {earlier}"
+
+
+def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:
+    """Return the trends of the measurements of a vCenter (of all, without an id), or of one of its sets."""
+    files = sorted((state_dir() / FOLDER).glob(f"{instance or '*'}.jsonl"))
+    found = (trend for file in files for trend in trends(_read(file)))
+    return tuple(trend for trend in found if not name or trend.newest.set == name)
+
+
+def newest(instance: str) -> Mapping[str, Measured]:
+    """Return the newest all-reduce of each set, beside the norm of its earlier results."""
+    found = {}
+    for trend in history(instance):
+        if trend.newest.operation == "all_reduce":
+            day = datetime.fromtimestamp(trend.newest.at, UTC).date()
+            base = trend.norm.mean if trend.norm else None
+            found[trend.newest.set] = Measured(day, "all_reduce", trend.newest.value, base)
+    return found
+
+
+def _read(file: Path) -> tuple[Result, ...]:
+    try:
+        with reading(file) as stream:
+            return read_history(line.decode("utf-8", "replace") for line in stream)
+    except FileNotFoundError:
+        return ()

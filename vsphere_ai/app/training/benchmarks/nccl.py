@@ -1,0 +1,384 @@
+"""Runs of nccl-tests on the guests of VMs: all at once, in pairs, or as a search for the slow part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from statistics import median
+
+from vsphere_ai.app.estate.references import load
+from vsphere_ai.app.estate.session import open_session
+from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
+from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests
+from vsphere_ai.app.training.benchmarks.history import record, record_pairs, say_slower, set_of
+from vsphere_ai.app.training.benchmarks.parse import baseline_of, require_new, write_baseline
+from vsphere_ai.app.training.node_program.processes import MARK
+from vsphere_ai.app.training.nodes.checked import checked
+from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
+from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
+from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.layers import RUNS, measure_layers, separate, slow_ways
+from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
+from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl_text import NcclTextReader, parse_text
+from vsphere_ai.benchmarks.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
+from vsphere_ai.benchmarks.search import Outcome, search
+from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial, together
+from vsphere_ai.benchmarks.verdict import Accused, accused
+from vsphere_ai.connect.guest_ssh import GuestSsh, GuestTimedOut
+from vsphere_ai.errors import UsageError, VsphereAiError
+from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import plain
+from vsphere_ai.training.nccl_env import nccl_settings
+
+__all__ = ["NcclOptions", "NcclRequest", "NcclResult", "NcclTest", "bench_nccl"]
+LARGEST_LINE = 1 << 17
+LARGEST = 64 * 1024 * 1024
+"""Bytes of output of a run that are read."""
+
+
+@dataclass(frozen=True)
+class NcclOptions:
+    """How it is run: all VMs together, every pair (`pairwise`), a search (`bisect`), or each way of data (`layers`).
+
+    `preflight`: guests are asked first, and nothing starts where something stands against it. `known` are bus
+    bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
+    is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus
+    bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
+    `learned` is a file for a baseline of what was measured. `live`: rows of the run of all VMs are events as they come.
+    """
+
+    pairwise: bool = False
+    bisect: bool = False
+    layers: bool = False
+    preflight: bool = True
+    slowdown: float = 0.25
+    runs: int = 1
+    known: Mapping[Pair, float] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
+    timeout: float = 600.0
+    reference: float | None = None
+    baseline: Path | None = None
+    tolerance: float = TOLERANCE
+    learned: Path | None = None
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class NcclRequest:
+    """Which VMs run what, and how."""
+
+    nodes: NodesRequest
+    test: NcclTest = field(default_factory=NcclTest)
+    options: NcclOptions = field(default_factory=NcclOptions)
+
+
+@dataclass(frozen=True)
+class NcclResult:
+    """What was run: `parsed` is the run of all VMs, `pairs` every pair, `found` the slow parts.
+
+    `layers` are VMs and pairs on each way, in GB/s, `slow` the slow ones of these with their share of the others.
+    `trials` and `rounds` count what was run. `outcome` is that of a search. `left` says what of the run is still there.
+    `trend` compares the run of a whole set with its earlier ones.
+    """
+
+    nodes: tuple[Node, ...]
+    parsed: ParseResult = field(default_factory=lambda: ParseResult(()))
+    pairs: Mapping[Pair, float | None] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    found: tuple[Accused, ...] = ()
+    reference: float | None = None
+    trials: int = 0
+    rounds: int = 0
+    failures: tuple[Check, ...] = ()
+    learned: tuple[Expected, ...] = ()
+    layers: Mapping[Trial, float | None] = field(default_factory=dict)
+    slow: Mapping[Trial, float] = field(default_factory=dict)
+    left: tuple[Check, ...] = ()
+    trend: Trend | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when nothing is slow, everything was measured and nothing of it is left, else 1."""
+        if self.left:
+            return 1
+        if self.layers:
+            return 1 if self.slow or None in self.layers.values() else 0
+        if self.outcome is not None:
+            return 0 if self.outcome.is_clean else 1
+        if self.pairs:
+            return 1 if self.found or None in self.pairs.values() else 0
+        return self.parsed.exit_code
+
+
+def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
+    """Run nccl-tests over SSH in the guests. Needs Open MPI and nccl-tests there, on all VMs.
+
+    `UsageError` where no VM is meant, or guests cannot be reached by the inventory; a guest that is out of reach is an
+    error before anything runs.
+    """
+    playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
+    if request.options.pairwise + request.options.bisect + request.options.layers > 1:
+        raise UsageError(
+            "--pairwise, --bisect and --layers exclude each other", "give one of --pairwise, --bisect and --layers"
+        )
+    expected = baseline_of(request.options.baseline)
+    if request.options.learned:
+        require_new(request.options.learned)
+        if not request.options.pairwise and request.options.runs < RUNS:
+            request = replace(request, options=replace(request.options, runs=RUNS))
+    with open_session(request.nodes.estate, playbook, emit) as session:
+        read = read_nodes(session, request.nodes, playbook)
+        settings = guest_settings(session.inventory)
+    nodes = read.nodes
+    if request.options.preflight:
+        wanted = Wanted(request.test.gpus or 0)
+        nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
+    options = request.options
+    with benchmark_guests("nccl", nodes, settings, emit, meshed=True) as guests:
+        runner = Runner(request, guests, emit)
+        if options.pairwise:
+            result = _pairwise(runner, nodes, expected)
+            if runner.last and not (options.known or options.pairs):
+                ranks = ranks_of(request.test, Trial((nodes[0].vm, nodes[1].vm)), runner.nodes)
+                record_pairs(read, runner.last, ranks, tuple(result.pairs.values()), emit)
+        elif options.bisect:
+            result = _bisect(runner, nodes)
+        elif options.layers:
+            result = _layers(runner, nodes)
+        else:
+            result = replace(_together(runner, nodes, expected), trend=_recorded(read, runner, emit))
+        if not (options.bisect or options.layers):
+            result = runner.learned(result)
+    return replace(result, left=guests.left)
+
+
+def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> Trend | None:
+    """Add the result of a whole set to its history, and say where it became slower; return its trend."""
+    name = set_of(read)
+    if not name or runner.last is None:
+        return None
+    ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
+    trend = record(read.estate.about.instance, name, runner.last, ranks)
+    say_slower(trend, emit)
+    return trend
+
+
+@dataclass
+class Runner:
+    """Carries out the rounds of a search on real guests; the runs of a round are started at the same time."""
+
+    request: NcclRequest
+    guests: BenchmarkGuests
+    emit: Emit
+    rounds: int = 0
+    trials: int = 0
+    failures: list[Check] = field(default_factory=list)
+    last: NcclRun | None = None
+    done: list[tuple[int, NcclRun]] = field(default_factory=list)
+    """The runs that passed their checks, with their ranks."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by the names of their VMs."""
+        return self.guests.nodes
+
+    def learned(self, result: NcclResult) -> NcclResult:
+        """Write a baseline of what was measured, where one is wanted; return the result with it."""
+        file = self.request.options.learned
+        if file is None:
+            return result
+        ranks = {ranks for ranks, _ in self.done}
+        found = (learn([run for count, run in self.done if count == own], own) for own in sorted(ranks))
+        return replace(result, learned=write_baseline(file, tuple(chain(*found))))
+
+    def carry_out(self, running: Search[T]) -> T:
+        """Carry out a search to its end, and return what it found."""
+        try:
+            trials = next(running)
+            while True:
+                trials = running.send(self.round(trials))
+        except StopIteration as done:
+            found: T = done.value
+            return found
+
+    def round(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """Run the trials of a round and return their bus bandwidths; None where one was not measured."""
+        self.rounds += 1
+        self.trials += len(trials)
+        self.emit(Status(f"round {self.rounds}: {len(trials)} trials"))
+        by_head: dict[str, list[Trial]] = {}
+        for trial in trials:
+            by_head.setdefault(trial.vms[0], []).append(trial)
+
+        def work(shell: GuestSsh) -> list[float | None]:
+            return [self._trial(trial) for trial in by_head[shell.vm]]
+
+        answers = self.guests.on_each(by_head, work)
+        self.emit(Status(""))
+        found: dict[Trial, float | None] = {}
+        for vm, own in by_head.items():
+            answer = answers[vm]
+            if isinstance(answer, VsphereAiError):
+                self._failed(own[0], answer.message)
+                answer = [None] * len(own)
+            found.update(zip(own, answer, strict=True))
+        for trial in trials:
+            value = found[trial]
+            shown = f"{value:8.2f} GB/s" if value is not None else "not measured"
+            self.emit(Answer(f"round {self.rounds:>2}  {shown:>13}  {_named(trial)}"))
+        return found
+
+    def _trial(self, trial: Trial) -> float | None:
+        """Return the median of the runs of a trial; None where one of them was not measured, or is wrong."""
+        found = [self._run(trial) for _ in range(trial.runs)]
+        known = [value for value in found if value is not None]
+        return median(known) if len(known) == len(found) else None
+
+    def _run(self, trial: Trial) -> float | None:
+        request = self.request
+        settings = {**self._settings(trial), MARK: self.guests.run_name}
+        argv = command(request.test, trial, self.nodes, settings, self.guests.agent)
+        seen = self._live() if request.options.live and len(trial.vms) == len(self.nodes) else None
+        try:
+            done = self.guests.run(trial.vms, argv, timeout=request.options.timeout, most=LARGEST, seen=seen)
+        except GuestTimedOut as error:
+            self._failed(trial, error.message)
+            return None
+        # the log of NCCL goes to the output too, errors of mpirun to the error output
+        runs = parse_text([*plain(done.out).splitlines(), *plain(done.err).splitlines()])
+        ranks = ranks_of(request.test, trial, self.nodes)
+        judged = judge_runs([("", run) for run in runs], (), 0.0, Started(ranks))
+        self.last = runs[0] if len(runs) == 1 else None
+        bad = [c for each in judged.runs for c in each.checks if c.level in ("fail", "unknown")]
+        # TCP instead of RDMA is a slow result, and not a missing one
+        wrong = [c for c in bad if c.rule not in ("nccl.socket",)]
+        if done.code or len(runs) != 1 or not is_passed(wrong):
+            self._failed(trial, wrong[0].message if wrong else done.shown or f"mpirun ended with {done.code}")
+            return None
+        self.done.append((ranks, runs[0]))
+        return runs[0].peak
+
+    def _live(self) -> Callable[[bytes], None]:
+        """Return what reads the output of a run piece by piece, and emits its rows."""
+        reader, left, shown = NcclTextReader(), b"", 0
+
+        def seen(piece: bytes) -> None:
+            nonlocal left, shown
+            *lines, left = (left + piece)[-LARGEST_LINE:].split(b"\n")
+            for line in lines:
+                reader.feed(plain(line.decode("utf-8", "replace")))
+            rows = [row for run in reader.runs for row in run.rows]
+            for row in rows[shown:]:
+                best = max(row.measures, key=lambda m: m.busbw.value)
+                values = best.time.value, best.algbw.value, best.busbw.value
+                self.emit(BenchmarkRow(row.size, *values, is_first=not shown))
+                shown += 1
+
+        return seen
+
+    def _settings(self, trial: Trial) -> dict[str, str]:
+        """Return the variables of NCCL that are the same for every VM of a trial."""
+        nodes = [self.nodes[vm] for vm in trial.vms]
+        each = [{s.name: s.value for s in nccl_settings(node, nodes=nodes) if s.value is not None} for node in nodes]
+        return {name: value for name, value in each[0].items() if all(own.get(name) == value for own in each)}
+
+    def _failed(self, trial: Trial, text: str) -> None:
+        message = f"{_named(trial)}: {text}"
+        self.failures.append(Check("nccl.run-failed", "unknown", message))
+        self.emit(Remark("nccl.run-failed", message))
+
+    def result(self, **more: object) -> NcclResult:
+        """Return a result with what was run."""
+        counts = {"trials": self.trials, "rounds": self.rounds, "failures": tuple(self.failures)}
+        return NcclResult(tuple(self.nodes.values()), **counts, **more)  # type: ignore[arg-type]
+
+
+def _named(trial: Trial) -> str:
+    few = ", ".join(trial.vms) if len(trial.vms) < 5 else f"{trial.vms[0]} … {trial.vms[-1]} ({len(trial.vms)} VMs)"
+    rails = f", rails {', '.join(map(str, trial.rails))}" if trial.rails else ""
+    gpus = f", GPUs {', '.join(map(str, trial.gpus))}" if trial.gpus else ""
+    return f"{few}{rails}{gpus}{f' ({trial.why})' if trial.why else ''}"
+
+
+def _together(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> NcclResult:
+    trial = Trial(tuple(node.vm for node in nodes), runs=runner.request.options.runs)
+    values = runner.round([trial])
+    runs = [("", runner.last)] if runner.last else []
+    started = Started(ranks_of(runner.request.test, trial, runner.nodes))
+    # a baseline may also have figures of pairs
+    own = [e for e in expected if e.ranks in (None, started.ranks)]
+    expected = own or expected
+    parsed = judge_runs(runs, expected, runner.request.options.tolerance, started)
+    missing = (*parsed.missing, *runner.failures)
+    return runner.result(parsed=ParseResult(parsed.runs, missing), reference=values[trial])
+
+
+def _judge(options: NcclOptions) -> Judge:
+    return Judge(options.slowdown, options.runs, options.reference)
+
+
+def _pairwise(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected] = ()) -> NcclResult:
+    options = runner.request.options
+    judge = _judge(options)
+    if expected and judge.reference is None:
+        judge.reference = _expected_of_a_pair(runner, nodes, expected)
+    rounds = in_rounds(options.pairs) if options.pairs else rounds_of_pairs([node.vm for node in nodes])
+    pairs = runner.carry_out(measure_pairs(rounds, judge, options.known))
+    bad, slow = slow_ends(pairs, judge)
+    # a pair that is slow alone may be so by chance
+    chance = [pair for pair in slow if pairs[pair] is not None and pair not in options.known]
+    if chance:
+        pairs |= runner.carry_out(measure_pairs(in_rounds(chance), replace(judge, runs=RUNS * judge.runs)))
+        bad, slow = slow_ends(pairs, judge)
+    of = {node.vm: node for node in nodes}
+    found = [_slow_vm(of[vm]) for vm in bad]
+    for one, other in slow:
+        text = f"{one} and {other} are slow with each other only"
+        found.append(Accused("link", text, "check the links between their hosts", ends=(one, other)))
+    return runner.result(pairs=pairs, found=tuple(found), reference=judge.reference)
+
+
+def _expected_of_a_pair(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> float:
+    """Return the figure of a baseline for two VMs; `UsageError` where it has none."""
+    test = runner.request.test
+    ranks = ranks_of(test, Trial(tuple(node.vm for node in nodes[:2])), runner.nodes)
+    own = [e.busbw for e in expected if e.operation == test.operation and e.ranks in (None, ranks)]
+    if not own:
+        words = f"the baseline has no figure of {test.operation} on {ranks} ranks"
+        raise UsageError(words, "learn one: --pairwise --learn FILE")
+    return own[0]
+
+
+def _slow_vm(node: Node) -> Accused:
+    where = f"{node.vm} on {node.host}" if node.host else node.vm
+    return Accused("vm", f"{where} is slow with every healthy VM", "find the part with --bisect", node.vm, node.host)
+
+
+def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+    judge = _judge(runner.request.options)
+    outcome = runner.carry_out(search(nodes, judge))
+    bad = {layer.vm for layer in outcome.vms}
+    bad |= {*outcome.unresolved, *(vm for link in outcome.links for end in (link.one, link.other) for vm in end.vms)}
+    healthy = [node.vm for node in nodes if node.vm not in bad]
+    of = {node.vm: node for node in nodes}
+    searches = []
+    for at, layer in enumerate(outcome.vms):
+        own = healthy[3 * at : 3 * at + 3]
+        searches.append(separate(layer, of[layer.vm], own if len(own) == 3 else healthy[:3], judge))
+    outcome = replace(outcome, vms=tuple(runner.carry_out(together(searches))))
+    return runner.result(outcome=outcome, found=accused(outcome, nodes), reference=outcome.reference)
+
+
+def _layers(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+    if len(nodes) < 2:
+        raise UsageError(f"layers are measured between two VMs, and {len(nodes)} is named", "name more VMs")
+    alone = [node.vm for node in nodes if len(node.gpus) > 1]
+    judge = _judge(runner.request.options)
+    found = runner.carry_out(measure_layers([node.vm for node in nodes], alone, judge))
+    return runner.result(layers=found, slow=slow_ways(found, judge))

@@ -1,0 +1,1 @@
+"""Health of nodes and hosts: read, judged, learned, kept."""

@@ -1,0 +1,154 @@
+"""Health of VMs: guests and hosts are asked at the same time, judged by a profile, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.read import HealthRead, ask_all, read_health, with_counters
+from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.app.training.nodes.preflight import ask_guest
+from vsphere_ai.errors import UsageError
+from vsphere_ai.health import dcgm
+from vsphere_ai.health.answers import Answer
+from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, xid_findings
+from vsphere_ai.health.estate import shared
+from vsphere_ai.health.finding import Finding, Verdict, VmUse, worst
+from vsphere_ai.health.profile import Profile
+from vsphere_ai.language.document import Faults, require
+from vsphere_ai.language.merge_keys import load as load_document
+from vsphere_ai.language.validation import Place, validate
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.guest_ssh import GuestSsh
+
+
+@dataclass(frozen=True)
+class HealthRequest:
+    """Which VMs, and the file of a profile; without it only what is wrong in itself, or against the playbook.
+
+    `dcgm` is the level of DCGM's diagnostics, 1 to 4; 0: none.
+    """
+
+    nodes: NodesRequest = field(default_factory=NodesRequest)
+    profile: Path | None = None
+    dcgm: int = 0
+
+
+@dataclass(frozen=True)
+class HealthResult:
+    """The verdict of each VM, in the order of the nodes, and findings about the estate."""
+
+    vcenter: str
+    vms: tuple[VmHealth, ...]
+    estate: tuple[Finding, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict."""
+        return worst((*self.estate, *(f for vm in self.vms for f in vm.findings)))
+
+    @property
+    def exit_code(self) -> int:
+        """Return 2 where something failed, 1 for a warning or what is not known, else 0."""
+        return {"ok": 0, "info": 0, "warn": 1, "unknown": 1, "fail": 2}[self.verdict]
+
+
+def check_health(
+    request: HealthRequest, emit: Emit = ignore, confirm: Callable[[str], bool] = lambda _: True
+) -> HealthResult:
+    """Return the health of VMs. Changes nothing; counters and XIDs are kept in the state folder for the next check.
+
+    A level of DCGM that takes long is asked about before it begins; `UsageError` when that is refused.
+    """
+    profile = load_profile(request.profile) if request.profile else Profile()
+    read = read_health(request.nodes, emit)
+    if request.dcgm >= dcgm.LONG and not confirm(_question(read, request.dcgm)):
+        raise UsageError(f"DCGM level {request.dcgm} was not run", "choose level 1 or 2", rule="health.dcgm")
+    history = History(read.instance)
+    read = with_counters(read, history, profile.interval, emit)
+    now = datetime.now(UTC)
+    new = [e for each in read.observed for e in gpu_events(each, now, profile.xid_hours)]
+    about = list(xid_findings((*history.before(new), *new), [o.node for o in read.observed], now))
+    history.keep(read.observed, new, now, read.use)
+    about += _diagnosed(read, request.dcgm, emit) if request.dcgm else []
+    emit(Status(""))
+    made = (judge(each, profile, [f for f in about if f.vm == each.node.vm]) for each in read.observed)
+    vms, estate = shared(tuple(made), profile.common)
+    return HealthResult(read.vcenter, vms, estate)
+
+
+def _question(read: HealthRead, level: int) -> str:
+    count = sum(not dcgm.not_applicable(o.node, o.guest, passthrough=o.passthrough) for o in read.observed)
+    takes = f"takes {dcgm.MINUTES[level]}, and needs the GPUs for itself"
+    return f"DCGM level {level} {takes}: {count} of {len(read.observed)} VMs. Continue?"
+
+
+def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[Finding]:
+    """Return what DCGM finds, on all VMs at the same time; GPUs that are in use are not put under load."""
+    found: list[Finding] = []
+    free: dict[str, Observed] = {}
+    for each in (o for o in read.observed if not o.error):
+        node, why = each.node, dcgm.not_applicable(each.node, each.guest, passthrough=each.passthrough)
+        busy = dcgm.in_use(each.guest) if level >= dcgm.EXCLUSIVE and not why else ""
+        if why:
+            found.append(Finding("dcgm", "info", node.vm, node.host, f"not applicable: {why}"))
+        elif busy:
+            message = f"level {level} was not run: the GPUs are in use by {busy}"
+            found.append(Finding("dcgm", "unknown", node.vm, node.host, message, "end it, or choose level 1"))
+        else:
+            free[node.vm] = each
+    if free:
+        emit(Status(f"health: DCGM level {level} on {len(free)} VMs, {dcgm.MINUTES[level]}"))
+    command = dcgm.command(level)
+
+    def run(shell: GuestSsh) -> Answer:
+        return ask_guest(shell, (command,))[command.name]
+
+    answers = ask_all([o.node for o in free.values()], read.settings, run) if free else {}
+    for vm, each in free.items():
+        answer = answers[vm]
+        known = answer if isinstance(answer, Answer) else Answer(failure=answer.message)
+        found += dcgm.dcgm_findings(each.node, each.guest, known, level)
+    return found
+
+
+def gpu_use(request: HealthRequest, emit: Emit = ignore) -> tuple[str, tuple[VmUse, ...]]:
+    """Return the vCenter, and the VMs that hold GPUs, with whether they use them.
+
+    GPUs are looked at twice, and what earlier checks saw counts. Changes nothing; what is seen is kept for later.
+    """
+    profile = load_profile(request.profile) if request.profile else Profile()
+    read = read_health(request.nodes, emit)
+    history = History(read.instance)
+    read = with_counters(read, history, profile.interval, emit, again=True)
+    now = datetime.now(UTC)
+    history.keep((), (), now, read.use)
+    emit(Status(""))
+    return read.vcenter, tuple(_use(read, history, now))
+
+
+def _use(read: HealthRead, history: History, now: datetime) -> Iterator[VmUse]:
+    for node in (o.node for o in read.observed if o.node.gpus):
+        gpus = tuple(dict.fromkeys(gpu.host_pci or gpu.profile or gpu.guest_pci for gpu in node.gpus))
+        used = read.use.get(node.vm)
+        state = "off" if node.vm in read.off else "unknown" if used is None else "busy" if used else "idle"
+        since = (history.idle_since(node.vm) or now) if state == "idle" else None
+        yield VmUse(node.vm, node.host, gpus, state, since)
+
+
+def load_profile(path: Path) -> Profile:
+    """Load a profile; `InputError` with every fault, `UsageError` when there is no such file."""
+    require(path, "profile")
+    faults = Faults()
+    document = load_document(path, faults)
+    profile = validate(Profile, document.data or {}, Place(document, (), faults))
+    faults.raise_any()
+    if profile is None:
+        raise UsageError(f"{path} is no profile", "vsphere-ai health --learn FILE writes one")
+    return profile

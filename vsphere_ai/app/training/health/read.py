@@ -1,0 +1,156 @@
+"""Reading for health: guests and hosts are asked at the same time, counters twice where no earlier check has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from vsphere_ai.app.estate.read_estate import report_malformed
+from vsphere_ai.app.estate.references import load
+from vsphere_ai.app.estate.session import open_session
+from vsphere_ai.app.events import Emit, Status
+from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.hosts import PROBES, host_facts, loads, placed
+from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
+from vsphere_ai.app.training.nodes.preflight import ask_guest
+from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
+from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.health import answers
+from vsphere_ai.health.answers import Answer, GuestFacts, read_guest, refined
+from vsphere_ai.health.checks import Observed
+from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
+from vsphere_ai.health.dcgm import in_use
+from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.model.nodes import Node
+
+T = TypeVar("T")
+ASKED = (
+    answers.SMI, answers.MEASURES, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.LINKS, answers.ADDRESSES,
+    answers.RULES, answers.KERNEL, answers.UPTIME, answers.SYSFS, answers.REPLAYS,
+    DEVICES,
+)  # fmt: skip
+AGAIN = (answers.SYSFS, answers.REPLAYS, answers.PROCESSES, answers.MEASURES)
+
+
+@dataclass(frozen=True)
+class HealthRead:
+    """What was read: VMs as both witnesses see them, how guests are reached, and which GPUs were in use.
+
+    `use` has VMs with GPUs only, and those of which it could be seen.
+    """
+
+    vcenter: str
+    instance: str
+    settings: GuestSettings
+    observed: tuple[Observed, ...]
+    use: Mapping[str, bool] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+
+
+def read_health(request: NodesRequest, emit: Emit) -> HealthRead:
+    """Return what hosts and guests of VMs answer. Changes nothing."""
+    playbook = load(request.playbook, request.estate, emit) if request.playbook else None
+    with open_session(request.estate, playbook, emit) as session:
+        settings = guest_settings(session.inventory)
+        found = read_nodes(session, request, playbook, PROBES)
+        read = datetime.now(UTC)
+        vcenter = session.settings.name
+    report_malformed(found.estate, emit)
+    observed = _observe(found, settings, read, emit)
+    use = {o.node.vm: used for o in observed if (used := _in_use(o, loads(o.node, found.estate))) is not None}
+    off = frozenset(n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn")
+    return HealthRead(vcenter, found.estate.about.instance, settings, tuple(observed), use, off)
+
+
+def _in_use(observed: Observed, host: Sequence[int]) -> bool | None:
+    """Return whether the GPUs of a VM are in use, as guest and host show it; None where neither does."""
+    if not observed.node.gpus or observed.error:
+        return None
+    inside = [gpu.measures["utilization.gpu"] for gpu in observed.guest.gpus if "utilization.gpu" in gpu.measures]
+    held = in_use(observed.guest)
+    if any(inside) or any(host) or (held and not observed.guest.failures):
+        return True
+    return False if inside or host or not observed.guest.failures else None
+
+
+def ask_all(
+    nodes: Sequence[Node], settings: GuestSettings, work: Callable[[GuestSsh], T]
+) -> dict[str, T | VsphereAiError]:
+    """Return what work on the guests of nodes brings, at the same time, by the names of VMs."""
+    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+
+    shells, failed = open_guests(nodes, settings)
+    try:
+        return {**failed, **on_each(shells.values(), work)}
+    finally:
+        for shell in shells.values():
+            shell.close()
+
+
+def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[Observed]:
+    from vsphere_ai.connect.guest_ssh import GuestTimedOut
+
+    emit(Status(f"health: {len(found.nodes)} guests"))
+    off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
+
+    def asked(shell: GuestSsh) -> tuple[Mapping[str, Answer], datetime]:
+        return ask_guest(shell, ASKED), datetime.now(UTC)
+
+    facts = ask_all([n for n in found.nodes if n.vm not in off], settings, asked)
+    observed = []
+    for node in found.nodes:
+        state, known = found.states[node.vm], facts.get(node.vm)
+        node = placed(node, found.estate)
+        host = host_facts(node, state, found.estate, read)
+        made = Observed(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC), asked=state.asked)
+        if known is None:
+            made = replace(made, error="the VM is not powered on", remedy="power it on")
+        elif isinstance(known, VsphereAiError):
+            error = known.message.partition(": ")[2] or known.message
+            made = replace(made, error=error, remedy=known.remedy, hangs=isinstance(known, GuestTimedOut))
+        else:
+            answered, taken = known
+            guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
+            after = readings_of(guest.counters, taken)
+            whole = with_vgpu_sites(placed(refined(named, guest), found.estate), state.vgpus)
+            cards = rdma_addresses(answered.get(DEVICES.name))
+            made = replace(made, node=whole, guest=guest, after=after, at=taken, cards=cards)
+        observed.append(made)
+    return observed
+
+
+def with_counters(
+    read: HealthRead, history: History, interval: float, emit: Emit, *, again: bool = False
+) -> HealthRead:
+    """Give every VM an earlier reading of its counters: that of the last check, else this one, and a later one.
+
+    `again`: guests are asked a second time in any case, also for the use of their GPUs.
+    """
+    now = datetime.now(UTC)
+    kept = [replace(o, before=history.readings(o.node.vm, o.guest.uptime, now)) for o in read.observed]
+    lacking = [o.node for o in kept if not o.error and (again or (not o.before and o.after))]
+    if not lacking or not interval:
+        return replace(read, observed=tuple(kept))
+    emit(Status(f"health: guests are asked again after {interval:g} s"))
+    time.sleep(max(interval, SHORTEST.total_seconds()))
+
+    def asked(shell: GuestSsh) -> tuple[GuestFacts, tuple[Reading, ...]]:
+        facts = read_guest(ask_guest(shell, AGAIN))
+        return facts, readings_of(facts.counters, datetime.now(UTC))
+
+    found, done, use = ask_all(lacking, read.settings, asked), [], dict(read.use)
+    for each in kept:
+        later = found.get(each.node.vm)
+        if isinstance(later, tuple):
+            facts, readings = later
+            if facts.processes and each.node.vm in use:
+                use[each.node.vm] = True
+            each = replace(each, before=each.before or each.after, after=readings) if readings else each
+        done.append(each)
+    return replace(read, observed=tuple(done), use=use)

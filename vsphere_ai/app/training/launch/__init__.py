@@ -1,0 +1,1 @@
+"""Training jobs: started on the nodes, followed, stopped, exported."""

@@ -1,0 +1,1 @@
+"""VMs as nodes: found, trusted, checked before a launch, exported."""

@@ -1,0 +1,1 @@
+"""VMs of sets and their addresses: destroyed, replaced, adopted, leased, reclaimed."""

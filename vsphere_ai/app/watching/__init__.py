@@ -1,0 +1,1 @@
+"""The farm over time: readings, drift, notifications, files of reports."""

@@ -1,0 +1,73 @@
+"""Files of reports, and what they are of: a plan, a certificate or JSON of a command from its file, or a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.errors import UsageError
+from vsphere_ai.fleet.plan import fleet_plan_of
+from vsphere_ai.language.document import content_of
+from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.printed import COMMANDS, Printed, printed
+from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
+from vsphere_ai.runs.journal_files import is_named
+from vsphere_ai.security.files import DOCUMENT, make_private_folder, not_written, write_output
+
+if TYPE_CHECKING:
+    from vsphere_ai.health.certificate import Certificate
+    from vsphere_ai.runs.journal import Journal
+
+
+def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
+    """Return a plan, the record of a run, a certificate, or what a command printed as JSON. Asks no vCenter.
+
+    `UsageError` where it is none of these; `Conflict` for a saved plan that was edited.
+    """
+    path = Path(what)
+    if not path.exists() and is_named(what):
+        from vsphere_ai.runs.journal import open_run
+
+        return open_run(what)
+    text = content_of(path, "file", DOCUMENT).decode("utf-8", "replace")
+    if is_saved(text):
+        return open_saved(text, what)
+    from vsphere_ai.health.certificate import opened
+
+    try:
+        values = json_value(text)
+        if isinstance(values, dict) and "fleet_version" in values:
+            fleet_plan_of(text, path)
+        return _plan(values) or printed(values, what) or opened(values)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
+            "give the name of a run, a file of `plan -o` or `accept -o`, or what --format json printed",
+            rule="usage.report",
+        ) from None
+
+
+def _plan(values: object) -> PlanDocument | None:
+    """Return a plan as `plan --format json` prints it; it has no checksum."""
+    is_one = isinstance(values, dict) and {"schema_version", "playbook", "items", "steps"} <= values.keys()
+    return PlanDocument.model_validate(values) if is_one else None
+
+
+def _commands() -> str:
+    return ", ".join(command for command, _ in COMMANDS.values())
+
+
+def save_report(path: Path, text: str) -> None:
+    """Write a report to a file that only its owner can read, in the place of an earlier one."""
+    write_output(path, text)
+
+
+def save_pages(folder: Path, pages: Mapping[str, str]) -> None:
+    """Write the pages of a report, by their names, into a folder that only its owner can read."""
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise not_written(folder, error) from None
+    for name, text in pages.items():
+        save_report(folder / name, text)

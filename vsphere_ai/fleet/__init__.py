@@ -1,0 +1,1 @@
+"""Several vCenters as one fleet: plans, shards, leases, workers, coordinator."""
