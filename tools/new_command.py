@@ -38,7 +38,7 @@ def command(form: str, estate: EstateRequest) -> int:
 
     Exits 2 when a host is not connected.
     """
-    from vsphere_ai.app.$name import ${Class}Request, list_$name
+    from vsphere_ai.app.estate.$name import ${Class}Request, list_$name
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.layout import table
 
@@ -110,7 +110,7 @@ from click.testing import CliRunner
 from support.estates import ABOUT, ESX1, ESX2, estate, host
 from support.places import INVENTORY
 
-from vsphere_ai.app.$name import CONNECTION, ${Class}Result, rows_of
+from vsphere_ai.app.estate.$name import CONNECTION, ${Class}Result, rows_of
 
 
 @pytest.mark.parametrize(("second", "code"), [("connected", 0), ("notResponding", 2)])  <<< what is there -> exit code
@@ -148,7 +148,7 @@ SCAFFOLD = Scaffold(
     example="reachable",
     files={
         "vsphere_ai/cli/$name.py": COMMAND,
-        "vsphere_ai/app/$name.py": APP,
+        "vsphere_ai/app/estate/$name.py": APP,
         "tests/cli/test_${name}_command.py": TEST,
     },
     insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
