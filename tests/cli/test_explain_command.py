@@ -112,7 +112,9 @@ def test_every_rule_is_explained(known):
 
 
 def test_every_check_of_health_pre_flight_and_doctor_is_explained(known):
-    every = {n for p, n in strings_of_calls("Finding", "_fail", "Check") if p.startswith(("health/", "app/project/doctor"))}
+    every = {
+        n for p, n in strings_of_calls("Finding", "_fail", "Check") if p.startswith(("health/", "app/project/doctor"))
+    }
     every |= set(IN_WORDS.values()) - {""} | set(checks())
     assert sorted(n for n in every if ("check", n) not in known) == []
     assert {"gpu-count", "port-reach", "certificate", "xid"} <= every

@@ -19,10 +19,10 @@ from vsphere_ai.app import (
     FleetOptions,
     FleetPlan,
     begin_fleet,
-    fleet_authority,
     make_certificates,
 )
 from vsphere_ai.errors import Conflict, Denied, Storage, UsageError
+from vsphere_ai.fleet import authority as fleet_authority
 from vsphere_ai.fleet.certificates import expires_soon, require_usable
 from vsphere_ai.security.state_dir import state_dir
 

@@ -131,7 +131,8 @@ def test_an_interruption_ends_what_is_waited_for(bench):
 
 def test_what_a_gpu_still_lists_when_it_has_ended_is_left(bench):
     pids = bench.guests.folder / "pids"
-    bench.program("trn-02", "all_reduce_perf", f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 600\n")
+    stubborn = STUBBORN.replace("while", f"echo $$ >> {pids}\nwhile", 1)
+    bench.program("trn-02", "all_reduce_perf", stubborn)  # it is there when one looks for it before it is ended
     bench.guests.nvidia_smi("trn-02", f"cat {pids} 2>/dev/null; true\n")
     bench.guests.nvidia_smi("trn-01", "exit 255\n")
     found = bench.interrupted(lambda: pids.exists() and len(pids.read_text().split()) == 2)
