@@ -237,6 +237,21 @@ def test_21_a_large_reservation_makes_every_slot_large():
     assert answer(slots_of(fixed), sized(1, 3))[0] == "no"
 
 
+def test_a_vm_needs_a_slot_that_is_left_on_other_hosts():
+    """One host alone covers no failure: whoever powers on there is refused, and so is what was on."""
+    assert answer(farm(cluster=ha(SLOTS)), vm())[:2] == ("no", {"InsufficientFailoverResourcesFault"})
+    off_again = farm(cluster=ha(SLOTS, {"currentFailoverLevel": 0}))
+    assert answer(off_again, RUNNING, "power_cycle")[:2] == ("no", {"InsufficientFailoverResourcesFault"})
+    assert answer(farm(cluster=ha(SLOTS, {"currentFailoverLevel": 1})), RUNNING, "power_cycle")[0] == "yes"
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(25, "yes"), (20, "no")])
+def test_what_was_on_is_refused_where_ha_keeps_less_than_it_has_to(left, verdict):
+    """As after somebody has raised what HA keeps, or a host has failed."""
+    info = {"currentMemoryFailoverResourcesPercent": left, "currentCpuFailoverResourcesPercent": 90}
+    assert answer(farm(cluster=ha(QUARTER, info, **BIG)), RUNNING, "power_cycle")[0] == verdict
+
+
 def test_22_a_dedicated_failover_host_powers_nothing_on():
     policy = {"_typeName": "ClusterFailoverHostAdmissionControlPolicy", "failoverHosts": (HOST,)}
     assert answer(farm(cluster=ha(policy)), vm())[:2] == ("no", {"DisallowedOperationOnFailoverHost"})

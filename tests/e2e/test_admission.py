@@ -45,7 +45,18 @@ DEVICE = (
 )
 
 
-def farm(vms, *, hosts=2, memory=256, cores=(64, 64, 64), version="7.0.2", rules="", drs="fullyAutomated", more=""):
+def farm(
+    vms,
+    *,
+    hosts=2,
+    memory=256,
+    cores=(64, 64, 64),
+    version="7.0.2",
+    rules="",
+    drs="fullyAutomated",
+    more="",
+    cluster="",
+):
     own = "".join(
         HOST.format(name=f"esx0{n}.lab.local", version=version, memory=memory, cores=cores[n - 1])
         for n in range(1, hosts + 1)
@@ -55,7 +66,7 @@ def farm(vms, *, hosts=2, memory=256, cores=(64, 64, 64), version="7.0.2", rules
         "name: admission\n"
         "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.05, guest_seconds: 0.1}\n"
         f"vcenter: {{version: {version}{moves}}}\n{more}"
-        f"clusters: [{{name: gpu-a, drs: {drs}, rules: [{rules}]}}]\n"
+        f"clusters: [{{name: gpu-a, drs: {drs}, rules: [{rules}]{cluster}}}]\n"
         "switches: [{name: dvs-lan, uplinks: 1, port_groups: [{name: dvpg-lan, vlan: 20}]}]\n"
         f"hosts:{own}vms:{vms}"
     )
@@ -88,7 +99,43 @@ def made(cpus, more=""):
 
 FULL = "- vms: t-[01:02]\n  hardware: {memory_reservation: full}\n"
 UPGRADE = "- vms: t-01\n  hardware: {version: 19}\n"
+CYCLED = "- hosts: esx01.lab.local\n  nics: {vmnic0: {speed: 10000}}\n  rolling: {evacuate: power_off, timeout: 10s}\n"
+KEPT = ", ha: {enabled: true, admission_control: percentage, cpu_percent: 10, memory_percent: 60}"
+ONE_HOST = ", ha: {enabled: true, admission_control: slots}"
+LARGE = vm("g-01", memory_gb=120, memory_reservation_locked="true", tools="running") + vm(
+    "g-02", host=2, memory_gb=120, memory_reservation_locked="true"
+)
+FAILOVER = ", ha: {enabled: true, admission_control: hosts, failover_hosts: [esx01.lab.local]}"
+SWAPS = "datastores: [{name: full, type: VMFS, capacity_gb: 900, free_gb: 4}, {name: own, type: VMFS, hosts: [%s]}]\n"
+SWAPPED = vm("t-01", memory_gb=32, memory_reservation_mb=32768, datastore="full")
+UNRESERVED = "- vms: t-01\n  hardware: {memory_reservation: 0}\n"
 CASES = {
+    "a-swap-file-has-no-room": (farm(SWAPPED, more=SWAPS % "esx01.lab.local"), UNRESERVED, "admission.swap"),
+    "together-though-only-preferred": (
+        farm(vm("t-01") + vm("t-02", host=2), rules="{name: near, kind: affinity, vms: ['t-[01:02]']}"),
+        "- vms: t-01\n  hardware: {version: 19}\n",
+        "admission.vm-rule",
+    ),
+    "evacuated-though-ha-needs-the-host": (
+        farm(vm("t-01", memory_gb=8), version="8.0.3", cluster=ONE_HOST),
+        DEVICE,
+        "rolling.nowhere",
+    ),
+    "evacuated-though-ha-keeps-a-part": (
+        farm(vm("t-01", memory_gb=8), version="8.0.3", cluster=KEPT),
+        DEVICE,
+        "rolling.nowhere",
+    ),
+    "more-vcpus-than-a-cluster-may-run": (
+        farm(
+            vm("t-01", cpus=16, tools="running") + vm("t-02", host=2, cpus=100),
+            cluster=', drs_options: {MaxVcpusPerClusterPct: "75"}',
+        ),
+        CYCLED,
+        "admission.vcpu-share",
+    ),
+    "less-than-ha-keeps": (farm(LARGE, cluster=KEPT), CYCLED, "admission.ha"),
+    "no-slot-of-ha-is-left": (farm(LARGE + vm("g-03", memory_gb=8), cluster=ONE_HOST), CYCLED, "admission.ha"),
     "memory-reserved-twice": (
         farm(vm("t-01", memory_gb=160) + vm("t-02", memory_gb=160), hosts=1),
         FULL,
@@ -122,6 +169,11 @@ CASES = {
         ),
         DEVICE,
         "rolling.nowhere",
+    ),
+    "more-vcpus-than-its-host": (
+        farm(vm("t-01"), cores=(8, 8)),
+        "- vms: t-01\n  tuning: {cpus: 24}\n",
+        "admission.vcpus",
     ),
     "more-vcpus-than-any-host": (farm(TEMPLATE % "efi"), made(160), "vm_set.no-host"),
     "installed-under-bios": (farm(TEMPLATE % "bios"), made(8, "  vgpu: [grid_a100x-40c]\n"), "vgpu.firmware"),
@@ -164,6 +216,26 @@ def test_what_a_host_would_refuse_is_refused_before_anything_is_done(on, name):
 
 
 FITTING = {
+    "what-stays-off-takes-nothing": (
+        farm(vm("t-01", memory_gb=160) + vm("t-02", memory_gb=160, power="off"), hosts=1),
+        FULL,
+    ),
+    "another-host-than-the-one-kept-for-a-failover": (farm(TEMPLATE % "efi", cluster=FAILOVER), made(8)),
+    "evacuated-with-a-host-to-spare": (
+        farm(vm("t-01", memory_gb=8), version="8.0.3", hosts=3, cluster=ONE_HOST),
+        DEVICE,
+    ),
+    "a-swap-file-on-the-datastore-of-its-host": (
+        farm(SWAPPED, more=SWAPS % "esx01.lab.local", cluster=", swap: hostLocal").replace(
+            "    memory_gb: 256\n", "    memory_gb: 256\n    swap_datastore: own\n", 1
+        ),
+        UNRESERVED,
+    ),
+    "more-vcpus-than-its-host-while-off": (
+        farm(vm("t-01", power="off"), cores=(8, 8)),
+        "- vms: t-01\n  tuning: {cpus: 24}\n",
+    ),
+    "a-slot-of-ha-is-left": (farm(LARGE, cluster=ONE_HOST, hosts=3), CYCLED),
     "memory-reserved": (farm(vm("t-01", memory_gb=100) + vm("t-02", memory_gb=100), hosts=1), FULL),
     "apart-with-a-third-host": (
         farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3", rules=rule("anti-affinity", "'t-[01:02]'")),

@@ -59,4 +59,4 @@ def test_cpus_that_one_host_only_has_are_on_that_host(sets, make_lab, monkeypatc
     hosts = {vm["host"] for vm in sets.vms().values() if vm["name"].startswith("train")}
     assert hosts == {"esx01.lab.local", "esx02.lab.local"} - {f"{small}.lab.local"}
     more = play("train-[01:03]", nics=1, more="  tuning: {cpus: 200}\n")
-    assert {"tuning.cpus", "vm_set.no-host"} <= sets.refused(more), "of those that are there, and of the new one"
+    assert {"admission.vcpus", "vm_set.no-host"} <= sets.refused(more), "of those that are there, and of the new one"

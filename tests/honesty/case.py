@@ -12,7 +12,15 @@ from honesty.boards import Board
 
 FAST = {"boot_seconds": 0.15, "task_seconds": 0.005, "shutdown_seconds": 0.05, "vmotion_seconds": 0.02,
         "guest_seconds": 0.1}  # fmt: skip
-VERSIONS = {"7.0.2": ("17867351", "17958471"), "8.0.2": ("22380479", "22617221")}
+VERSIONS = {
+    "7.0.2": ("17867351", "17958471"),
+    "7.0.3": ("21930508", "21958406"),
+    "8.0.1": ("21813344", "21860503"),
+    "8.0.2": ("22380479", "22617221"),
+    "8.0.3": ("24022510", "24022515"),
+    "9.0.0": ("24755229", "24755230"),
+    "9.1.0": ("25123456", "25123456"),
+}
 """Release of a farm -> builds of ESXi and vCenter."""
 SLOTS = ("0000:3b:00.0", "0000:86:00.0", "0000:af:00.0")
 RDMA_NIC = "0000:5e:00.0"
@@ -95,6 +103,14 @@ class Case:
     destroyed: int = 0
     """How many VMs the plays destroy."""
     datastores: list[dict[str, Any]] = field(default_factory=list)
+    clusters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Cluster -> further fields of a scenario."""
+    job: dict[str, Any] = field(default_factory=dict)
+    """What `exhaustive` looks for a way to do; empty where it is known whether there is one."""
+    fate: str = ""
+    """What comes in the middle of a run or after it: ``killed``, ``rolled back``, ``replaced``."""
+    killed_at: int = 1
+    killed_when: str = "before"
 
     def host(self, name: str) -> Host:
         """The host of that name."""
@@ -126,7 +142,7 @@ class Case:
             "timing": FAST,
             "vcenter": {"version": self.release, "build": build, "api": f"{self.release}.0", "vgpu_vmotion": self.hot},
             "privileges_denied": self.denied,
-            "clusters": [{"name": name, "drs": drs} for name, drs in sorted(self.drs.items())],
+            "clusters": [{"name": n, "drs": drs, **self.clusters.get(n, {})} for n, drs in sorted(self.drs.items())],
             "switches": [
                 {"name": "dvs-rdma", "mtu": 9000, "uplinks": 1, "port_groups": [{"name": "dvpg-rdma", "vlan": 100}]},
                 {"name": "dvs-lan", "uplinks": 2, "port_groups": [{"name": "dvpg-lan"}, {"name": "dvpg-data"}]},
@@ -151,6 +167,7 @@ class Case:
             "host keys": self.keys,
             "vcenter": self.vcenter,
             "before": self.before,
+            **({"job": self.job, "fate": self.fate, "killed": [self.killed_at, self.killed_when]} if self.job else {}),
         }
         (folder / "setup.json").write_text(json.dumps(setup, indent=1), encoding="utf-8")
         text = yaml.safe_dump(self.scenario(), sort_keys=False, width=120)

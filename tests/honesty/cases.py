@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from honesty import drawing, strikes
+from honesty import drawing, pressed, strikes
 from honesty.case import Case
 from honesty.faults import FAULTS
 from honesty.strikes import STRIKES
@@ -29,15 +29,23 @@ def alone() -> tuple[str, ...]:
     return (*sorted(FAULTS), *sorted(STRIKES))
 
 
+PRESSED = 10_000
+"""From this number on all cases are of farms on which little is left."""
+
+
 def case(seed: int, number: int, draw: Draw = drawing.draw) -> Case:
     """Return the case of that number: the same one whenever the seed is. `draw` draws its farm and its plays."""
     rng = random.Random(f"{seed}/{number}")
     names = sorted(FAULTS)
+    if number >= PRESSED:
+        return pressed.draw(rng)
     if number < len(names):
         return _with(rng, draw, (names[number],), spoilt=True)
     if number < len(alone()):
         return _struck(rng, draw, alone()[number])
-    what = rng.choices(("whole", "one", "two", "struck"), (20, 30, 30, 20))[0]
+    what = rng.choices(("whole", "one", "two", "struck", "pressed"), (10, 15, 15, 10, 50))[0]
+    if what == "pressed":
+        return pressed.draw(rng)
     if what == "whole":
         return draw(rng)
     if what == "struck":

@@ -45,6 +45,8 @@ class Verdict:
     possible: bool = True
     deferred: bool = False
     """Foreseen by `apply`, before the first disruption: planning was not allowed to try the login."""
+    undecided: bool = False
+    """Whether nobody knows if what was refused can be done."""
     struck: int = 0
     """How often something struck during the run."""
     wrong: list[str] = field(default_factory=list)
@@ -60,6 +62,8 @@ class Verdict:
         """What happened, in a word."""
         if self.case.strikes:
             return "struck" if self.struck else "missed"
+        if self.undecided:
+            return "undecided"
         return "accepted" if self.accepted else "refused"
 
 
@@ -82,7 +86,12 @@ class Court:
         before = {k: os.environ.get(k) for k in ("VSPHERE_AI_LAB_DIR", "VSPHERE_AI_STATE_DIR", "COLUMNS")}
         os.environ.update(VSPHERE_AI_LAB_DIR=str(here / "lab"), VSPHERE_AI_STATE_DIR=str(here / "state"), COLUMNS="160")
         try:
-            trial = Trial(case, lab, self.tool, here)
+            if case.job:
+                from honesty.pressed_trial import PressedTrial
+
+                trial: Trial = PressedTrial(case, lab, self.tool, here, self.labs.ways)
+            else:
+                trial = Trial(case, lab, self.tool, here)
             trial.run()
             return trial.verdict
         finally:
@@ -170,7 +179,9 @@ class Trial:
             self.lab.clear_faults()
         down = max([1, *(self._allowed(h) for h in needs.windows(self.case))])
         found, struck = self.lab.check(max_down=down)["invariants"], self._struck()
-        bad = {v["name"]: f for v in found for f in v["findings"] if not self._about(f) & struck}
+        spared = {"sessions"} if self.case.fate == "killed" else set()  # that of the process that was killed
+        bad = {v["name"]: f for v in found if v["name"] not in spared for f in v["findings"]
+               if not self._about(f) & struck}  # fmt: skip
         if bad:
             self._wrong(f"apply ended with 0, and lab judge finds {bad}")
         again = self._say("plan", "--detailed-exitcode", "--start-ssh")
@@ -230,8 +241,10 @@ class Trial:
     def _wrong(self, text: str) -> None:
         self.verdict.wrong.append(text)
 
-    def _say(self, command: str, *options: str, playbook: str = "playbook.yml"):
-        argv = [command, "-i", str(self.inventory), str(self.here / playbook), *options]
+    def _say(self, command: str, *options: str, playbook: str = "playbook.yml", after: tuple[str, ...] = ()):
+        """Run a command on a playbook, which some commands take none of; `after` are arguments behind it."""
+        of = [str(self.here / playbook)] if playbook and command != "resume" else []
+        argv = [command, "-i", str(self.inventory), *of, *after, *options]
         try:
             ended = self.tool(*argv, spec=SPEC)
         except AssertionError as error:

@@ -39,6 +39,12 @@ class Labs:
             time.sleep(0.01)
         raise AssertionError(f"the lab did not start:\n{(directory / 'lab.log').read_text(encoding='utf-8')}")
 
+    def ways(self, scenario: Path, job) -> bool | None:
+        """Return whether there is a way to do a job on a farm; None where none was found in time."""
+        self.process.stdin.write(json.dumps([str(scenario), job]) + "\n")
+        self.process.stdin.flush()
+        return self._answer()["way"]
+
     def close(self):
         """End the forking process; labs that still run end with it."""
         self.process.stdin.close()
@@ -60,7 +66,7 @@ def _alive(pid: int) -> bool:
 
 def serve() -> None:
     """Fork a lab for every line that comes, until no more come."""
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     from vsphere_ai.lab import build, main, process  # noqa: F401
     from vsphere_ai.lab.scenario_file import load
 
@@ -70,11 +76,24 @@ def serve() -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         directory, scenario = json.loads(line)
+        if not isinstance(scenario, str):
+            print(json.dumps({"way": _way(Path(directory), scenario)}), flush=True)
+            continue
         parent = os.getpid()
         child = os.fork()
         if not child:
             _lab(Path(directory), scenario, parent)
         print(json.dumps({"pid": child}), flush=True)
+
+
+def _way(scenario: Path, job) -> bool | None:
+    from honesty.exhaustive import can_be_done
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        return can_be_done(scenario, job)
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
 def _lab(directory: Path, scenario: str, parent: int) -> None:

@@ -25,6 +25,7 @@ def outcome(verdict: Verdict, seed: int, number: int) -> Outcome:
     """Return what a verdict comes to."""
     case = verdict.case
     faults = tuple(f"{f.name} ({f.about})" for f in case.faults)
+    faults = faults or (("little is left; " + (case.fate or "applied"),) if case.job else ())
     about = ", ".join(faults) or (f"during apply: {case.strikes}" if case.strikes else "nothing is wrong")
     head = f"case {number} of seed {seed}: plan {verdict.planned}, apply {verdict.applied}; {about}"
     text = "\n".join((head, *(f"  ! {w}" for w in verdict.wrong), "", *verdict.said))
@@ -58,6 +59,7 @@ class Report:
         words = {
             "accepted": "foreseen: what plan accepted, apply brought to its end",
             "refused": "kept:     what plan refused could not be done, and nothing was changed",
+            "undecided": "open:   whether what plan refused could be done was not found out",
             "struck":  "restored: what was struck during the run ended well, or was left as it has to be",
             "missed":  "missed:   what was to strike during the run found nothing to strike",
         }  # fmt: skip

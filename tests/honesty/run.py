@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 
+from honesty.cases import PRESSED  # noqa: E402
 from honesty.cases import case as case_of  # noqa: E402
 from honesty.judge import Verdict  # noqa: E402
 from honesty.report import Report, keep, outcome  # noqa: E402
@@ -31,9 +32,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--cases", type=int, default=520)
     parser.add_argument("--case", type=int, action="append", help="only this one; may be given several times")
+    parser.add_argument(
+        "--first", type=int, default=0, help=f"number of the first one; from {PRESSED} on little is left"
+    )
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))
     given = parser.parse_args()
-    numbers = given.case or list(range(given.cases))
+    numbers = given.case or list(range(given.first, given.first + given.cases))
     print(f"honesty: seed {given.seed}, {len(numbers)} cases", flush=True)
     report = Report(given.seed)
     jobs, spawn = min(given.jobs, len(numbers)), multiprocessing.get_context("spawn")

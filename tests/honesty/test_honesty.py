@@ -61,3 +61,8 @@ def test_a_strike_alone(court, name):
 @pytest.mark.parametrize("number", MORE)
 def test_none_or_two_at_once_or_while_it_runs(court, number):
     assert judged(court, number).applied >= 0
+
+
+@pytest.mark.parametrize("number", range(cases.PRESSED, cases.PRESSED + 10))
+def test_where_little_is_left(court, number):
+    assert judged(court, number).planned >= 0

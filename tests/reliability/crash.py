@@ -225,7 +225,8 @@ def tune(values):
     from datetime import timedelta
 
     for name, value in values.items():
-        homes = [m for key, m in sys.modules.items() if key.startswith("vsphere_ai.") and hasattr(m, name)]
+        ours = [m for key, m in sys.modules.items() if key.startswith("vsphere_ai.")]
+        homes = [m for m in ours if isinstance(getattr(m, name, None), (int, float, timedelta))]  # no text of that name
         if not homes:
             raise LookupError(f"nothing in vsphere_ai is called {name} any more: see TUNE in harness.py")
         for home in homes:

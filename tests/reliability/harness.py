@@ -84,6 +84,11 @@ class Going:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, number)
 
+    def has_ended(self):
+        import select
+
+        return bool(select.select([self._handle], [], [], 0)[0])
+
     def kill_after(self, seconds):
         """Let it run for so long, then kill it; return how it ended."""
         import select

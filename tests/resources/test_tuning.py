@@ -126,7 +126,7 @@ def test_affinity_is_a_matter_of_one_host():
 def test_numbers_that_cannot_be():
     assert list(asked(cpus=10, cores_per_socket=4).problems) == ["tuning.cores"]
     assert list(asked(cores_per_socket=3).problems) == ["tuning.cores"]
-    assert list(asked(cpus=256).problems) == ["tuning.cpus"]
+    assert list(asked(cpus=256).problems) == []  # it is a matter of the host on which it powers on
     with pytest.raises(ValidationError):
         Tuning(cpus=0)
 

@@ -69,6 +69,11 @@ def requirements(*, shared: bool, without: tuple[str, ...] = ()) -> tuple[Requir
     return tuple(r for r in every_requirement() if r.shared is shared and r.id not in without)
 
 
+def is_weighed_as_a_whole(cluster: Facts) -> bool:
+    """Return whether some requirement needs every host of a cluster, and all VMs there, to answer for one of them."""
+    return any(each.of_cluster(cluster) for each in every_requirement())
+
+
 ORDER = {"no": 0, "unknown": 1, "preferred": 2}
 
 

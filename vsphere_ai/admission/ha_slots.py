@@ -1,4 +1,4 @@
-"""Slots of vSphere HA: what a cluster with the slot policy has left once certain VMs run. Pure.
+"""Policy of vSphere HA, and its slots: what a cluster with the slot policy has left once certain VMs run. Pure.
 
 A slot is as large as the largest reservation of a running VM, of CPU and of memory apart. Hosts have whole slots; those
 of the largest hosts stay free (vSphere Availability 8.0, "Slot Policy Admission Control").
@@ -12,9 +12,19 @@ from math import ceil, inf
 
 from vsphere_ai.admission.machine import Machine, Span
 from vsphere_ai.model.cluster_rules import Object
+from vsphere_ai.model.facts import Facts
 
 DEFAULT_MHZ = 32
 """What HA reckons for the CPU of a VM without reservation (das.vmcpuminmhz; vSphere Availability 6.7)."""
+
+
+def policy_of(cluster: Facts | None) -> Object:
+    """Return the policy of HA admission control of a cluster; empty where it is off."""
+    das: Object = ((cluster.get("configurationEx") if cluster else None) or {}).get("dasConfig") or {}
+    if not das.get("enabled") or das.get("admissionControlEnabled") is False:
+        return {}
+    policy: Object = das.get("admissionControlPolicy") or {}
+    return policy
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ LATENCY, THREADS_PER_CORE = "config.latencySensitivity", "config.hardware.simult
 OVERHEAD = "config.initialOverhead.initialMemoryReservation"
 FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardware.device"
 POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
+SWAP_PLACE = "config.swapPlacement"
 PATHS = (
     *(CPUS, CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, OVERHEAD, FIRMWARE, VERSION, DEVICES),
-    *(POOL, NETWORKS, STORES),
+    *(POOL, NETWORKS, STORES, SWAP_PLACE),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
 SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
@@ -96,6 +97,8 @@ class Machine:
     datastores: tuple[str, ...] = ()
     home: str = ""
     """Reference of the datastore with its configuration, where its swap file lies."""
+    swap_place: str = ""
+    """Where its swap file is to be: ``vmDirectory``, ``hostLocal``, or empty for where its cluster has it."""
     pool: str = ""
     remote: tuple[tuple[str, str], ...] = ()
     """Connected drives: pairs of a label and what is in it: the path of an ISO image, or ``a device of the host``."""
@@ -202,6 +205,7 @@ def machine_of(
         networks=tuple(dict.fromkeys((*(facts.get(NETWORKS) or ()), *_networks(backings)))),
         datastores=tuple(dict.fromkeys((*(facts.get(STORES) or ()), *_stores(backings)))),
         home=str(next(iter(facts.get(STORES) or ()), "")),
+        swap_place=str(facts.get(SWAP_PLACE) or "").replace("inherit", ""),
         pool=str(facts.get(POOL) or ""),
         remote=tuple(_drives(devices)),
         affinity=bool((facts.get("config.cpuAffinity") or {}).get("affinitySet")),

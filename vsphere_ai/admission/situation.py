@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from vsphere_ai.admission.ha_slots import DEFAULT_MHZ
 from vsphere_ai.admission.machine import NOTHING, Machine, Span
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.rules import ClusterRules, rules_of
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+
+LOCAL_SWAP = "config.localSwapDatastore"
+"""Property of a host: the datastore that it has for swap files of VMs, if any."""
 
 
 @dataclass
@@ -98,7 +102,7 @@ class Situation:
             self._loads[host].add(vm)
         self._homes[vm.ref] = host
         for shared in self._deltas:
-            shared.add(vm, 1)
+            shared.add(vm, host, 1)
 
     def leave(self, ref: str) -> Machine | None:
         """Let a VM run no more; return it, None where it did not run."""
@@ -109,7 +113,7 @@ class Situation:
         if host in self._loads:
             self._loads[host].add(vm, -1)
         for shared in self._deltas:
-            shared.add(vm, -1)
+            shared.add(vm, host, -1)
         return vm
 
     # -- looked at
@@ -162,9 +166,9 @@ class Situation:
         """What the running VMs take of pools, datastores and clusters beyond what was taken when they were read."""
         shared = Shared(self)
         for own, sign in ((self.running, 1), (self.before.running, -1)):
-            for vms in own.values():
+            for host, vms in own.items():
                 for vm in vms.values():
-                    shared.add(vm, sign)
+                    shared.add(vm, host, sign)
         self._deltas.append(shared)
         return shared
 
@@ -200,15 +204,25 @@ class Shared:
         self.cluster_mb: dict[str, Span] = {}
         self.cluster_mhz: Counter[str] = Counter()
 
-    def add(self, vm: Machine, sign: int) -> None:
-        """Add a running VM, or take it away with a `sign` of -1."""
+    def add(self, vm: Machine, host: str, sign: int) -> None:
+        """Add a VM that runs on a host (reference), or take it away with a `sign` of -1."""
         need = vm.memory_need_mb or NOTHING
         for sums, key in ((self.pool_mb, vm.pool), (self.cluster_mb, self._situation.machines.cluster(vm))):
             now = sums.get(key, NOTHING)
             sums[key] = Span(now.low + sign * need.low, now.high + sign * need.high)
         self.pool_mhz[vm.pool] += sign * vm.reserved_mhz
-        self.cluster_mhz[self._situation.machines.cluster(vm)] += sign * vm.reserved_mhz
-        self.swap_mb[vm.home] += sign * (vm.swap_mb or 0)
+        self.cluster_mhz[self._situation.machines.cluster(vm)] += sign * max(vm.reserved_mhz, DEFAULT_MHZ)
+        if not swaps_locally(vm, host, self._situation.view.estate):
+            self.swap_mb[vm.home] += sign * (vm.swap_mb or 0)
+
+
+def swaps_locally(vm: Machine, host: str, estate: Estate) -> bool:
+    """Return whether the swap file of a VM is to be on the datastore that a host (reference) has for such files."""
+    facts = estate.get(host)
+    cluster = estate.get(facts.get("parent")) if facts is not None else None
+    config = (cluster.get("configurationEx") if cluster is not None else None) or {}
+    wanted = vm.swap_place or config.get("vmSwapPlacement")
+    return wanted == "hostLocal" and facts is not None and bool(facts.get(LOCAL_SWAP))
 
 
 def powered_on(situation: Situation, refs: Iterable[str]) -> None:

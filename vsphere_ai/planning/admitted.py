@@ -33,8 +33,11 @@ def concerned(steps: Iterable[Step], view: View) -> Concerned:
     return found
 
 
-def final_situation(view: View, steps: Sequence[Step], running: Collection[str]) -> Situation:
-    """Return where VMs run once a plan is carried out, as its steps leave them. `running` are all that are on then."""
+def final_situation(view: View, steps: Sequence[Step], running: Collection[str] | None = None) -> Situation:
+    """Return where VMs run once a plan is carried out, as its steps leave them.
+
+    `running` are references of VMs that are taken to be on then; None: those that are on, or that a step powers on.
+    """
     machines = Machines(view, planned_steps(steps))
     situation = Situation.as_read(view, machines).copy()
     situation.added_rules = _rules(steps)
@@ -42,8 +45,12 @@ def final_situation(view: View, steps: Sequence[Step], running: Collection[str])
     for ref in machines.on:
         if ref in gone:
             situation.leave(ref)
-    changed = [ref for ref in running if ref in machines.steps or not view.estate.is_on(ref)]
-    powered_on(situation, (ref for ref in changed if ref not in gone))
+    changed = {ref for ref in machines.on if ref in machines.steps}
+    if running is None:
+        changed |= {s.target.ref for s in steps if isinstance(s, PowerOn)}
+    else:
+        changed |= {ref for ref in running if ref in machines.steps or not view.estate.is_on(ref)}
+    powered_on(situation, sorted(changed - gone))
     return situation
 
 

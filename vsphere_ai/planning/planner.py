@@ -166,7 +166,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     left = view_after(done.view, impact.migrations)
     every = [p.step for p in ordered]
     asked = concerned(every, done.before)
-    final = final_situation(left, every, running)
+    final = final_situation(left, every)
     admitted = tuple(answers(final, asked))
     findings = (*(found or unread(done.view)), *undecided(admitted, asked), *of_adopted(final, impact.adopted))
     against = {

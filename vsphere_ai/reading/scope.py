@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from vsphere_ai.admission.admit import is_weighed_as_a_whole
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
@@ -45,10 +46,19 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
     beside |= movers  # what runs there takes GPUs that others would move to
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
+    around |= (whole := _whole_clusters(estate, wanted))
+    beside |= whole
     vms |= {v.ref for h in beside for v in estate.vms_on(h) if estate.is_on(v.ref)}
     vms |= requirements.related(wanted, estate)
     deep, (asked, calls) = frozenset(hosts | around), asked_by(wanted, estate)
     return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked, calls)
+
+
+def _whole_clusters(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> set[str]:
+    """Return the hosts of clusters of the targets whose figures count over all hosts, such as slots of vSphere HA."""
+    near = estate.hosts_around(t.ref for t in wanted if t.kind == "vm") | {t.ref for t in wanted if t.kind == "host"}
+    clusters = {c.ref for ref in near if (c := estate.cluster_of(ref)) is not None and is_weighed_as_a_whole(c)}
+    return {h.ref for ref in clusters for h in estate.hosts_in(ref)}
 
 
 def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:

@@ -20,6 +20,7 @@ PER_CORE, PER_CLUSTER = "maxvcpuspercore", "maxvcpusperclusterpct"
     reads={"HostSystem": (CORES,), "ClusterComputeResource": ("configurationEx",)},
     faults=("NoCompatibleHost",),
     shared=True,
+    of_cluster=lambda cluster: bool(drs_config(cluster).get("enabled") and _limits(cluster)[1]),
 )
 def vcpu_share(case: Case) -> Iterator[Reason]:
     """`MaxVCPUsPerCore` and `MaxVcpusPerClusterPct` limit the vCPUs of running VMs while DRS is on.
@@ -31,8 +32,7 @@ def vcpu_share(case: Case) -> Iterator[Reason]:
     drs = drs_config(cluster)
     if not drs.get("enabled") or case.vm.cpus is None or cluster is None:
         return
-    options = {str(o.get("key")).lower(): o.get("value") for o in drs.get("option") or ()}
-    per_core, per_cluster = _number(options.get(PER_CORE)), _number(options.get(PER_CLUSTER))
+    per_core, per_cluster = _limits(cluster)
     if per_core:
         cores = case.host.get(CORES)
         yield from _judged(case, [case.host], per_core * cores if cores else None, f"MaxVCPUsPerCore is {per_core}")
@@ -41,6 +41,12 @@ def vcpu_share(case: Case) -> Iterator[Reason]:
         counts = [h.get(CORES) for h in hosts]
         most = None if None in counts else per_cluster * sum(c or 0 for c in counts) // 100
         yield from _judged(case, hosts, most, f"MaxVcpusPerClusterPct of {cluster.name} is {per_cluster}")
+
+
+def _limits(cluster: Facts) -> tuple[int, int]:
+    """Return both limits of a cluster, 0 for none."""
+    options = {str(o.get("key")).lower(): o.get("value") for o in drs_config(cluster).get("option") or ()}
+    return _number(options.get(PER_CORE)), _number(options.get(PER_CLUSTER))
 
 
 def _judged(case: Case, hosts: Sequence[Facts], most: int | None, why: str) -> Iterator[Reason]:

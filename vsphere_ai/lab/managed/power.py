@@ -91,7 +91,11 @@ def _power_changed(farm: Farm, vm: ManagedObject) -> None:
 
 @changes(vim.VirtualMachine, "PowerOnVM_Task", "VirtualMachine.Interact.PowerOn")
 def power_on(call: Call, host: Any = None) -> Any:
-    """Power a VM on, on its own host or on the one given; on its own where the one given is not compatible."""
+    """Power a VM on, on its own host or on the one given; on its own where the one given is not compatible.
+
+    Where DRS would place it and no host is given, rules between VMs bind as for DRS (unverified: DRS might as well
+    choose another host, or let it be).
+    """
     farm, mo = call.farm, call.mo
     asked = farm.store.get(host) if host else None
     if asked is not None and asked["parent"] != farm.host_of(mo)["parent"]:
@@ -100,6 +104,8 @@ def power_on(call: Call, host: Any = None) -> Any:
     def work(_task: Task) -> None:
         refuse_unless_off(farm, mo, resumes=True)
         own = farm.host_of(mo)
+        if asked is None and drs_level(farm, mo):
+            check_power_on(farm, mo, own, by_drs=True)
         power_on_now(farm, mo, asked if asked and _takes(farm, asked, mo) else own, "PowerOnVM_Task")
 
     return farm.tasks.start(mo, "powerOn", work)

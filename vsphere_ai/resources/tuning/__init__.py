@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator
 
-from vsphere_ai.fabric import host_cpus, pci
+from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.secret_settings import may_hold_secret
@@ -43,7 +43,7 @@ class Tuning(HasSockets, Resource):
         after=("hardware", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": (CPUS, CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),
-            "HostSystem": (MHZ, *host_cpus.PATHS, *pci.PATHS),
+            "HostSystem": (MHZ, *pci.PATHS),
         },
         duties=(Duty("`tuning`", "VMs", (), SPEC, extra_config=True),),
         vm_settings={AFFINITY: "write numa_affinity"},

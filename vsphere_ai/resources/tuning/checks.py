@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.fabric.host_cpus import makes_sockets, processors
+from vsphere_ai.fabric.host_cpus import makes_sockets
 from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.tuning.owned import owner_of
 from vsphere_ai.resources.tuning.settings import CORES, CPUS, gpu_nodes
@@ -20,19 +19,12 @@ problem = partial(factories.problem, "tuning")
 
 
 def cpu_problems(vm: Target, view: View, cpus: int | None, cores: int | None) -> Iterator[Problem]:
-    """Yield why a VM cannot have as many virtual CPUs, or sockets of so many cores; None is what it has.
-
-    A VM that is to be made gets a host that has the processors.
-    """
-    now, on = view.facts(vm.ref), view.estate.host_of(vm.ref)
+    """Yield why a VM cannot have that many virtual CPUs in sockets of so many cores; None is what it has."""
+    now = view.facts(vm.ref)
     count, each = cpus or now.get(CPUS) or 1, cores or now.get(CORES) or 1
     if (cpus or cores) and not makes_sockets(count, each):
         message = f"{count} CPUs cannot be sockets of {each} cores"
         yield problem(vm, "cores", message, f"cores_per_socket has to divide {count}")
-    have = processors(view.facts(on.ref)) if on and not is_new(view.estate, vm.ref) else None
-    if on and have and cpus and not have.takes(cpus):
-        message = f"{cpus} CPUs, {on.name} has {have.words}"
-        yield problem(vm, "cpus", message, "a VM has at most as many CPUs as its host")
 
 
 def reservation_problems(
