@@ -260,7 +260,7 @@ def real_ref(estate: Estate, ref: str) -> str:
 def with_members_on_gpus(estate: Estate) -> Estate:
     """Return an estate in which the GPUs of hosts show members by the references that these have in it.
 
-    vCenter shows them by its own: whoever looks for the VMs of a GPU would not find them.
+    vCenter shows them by its own ones, by which the VMs of a GPU are not found in the estate.
     """
     known = {f"VirtualMachine:{moid}": vm.ref for vm in estate.vms if (moid := estate[vm.ref].get(MOID))}
     changed = []

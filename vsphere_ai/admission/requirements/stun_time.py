@@ -1,4 +1,4 @@
-"""How long DRS may stun a VM with vGPUs."""
+"""Stun time of VMs with vGPUs, which DRS tolerates up to a limit."""
 
 from __future__ import annotations
 
