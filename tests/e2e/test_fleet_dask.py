@@ -78,6 +78,12 @@ def begun():
     return found
 
 
+def under_way(command):
+    """Wait until a change is; a command that has ended before shows why."""
+    until(lambda: begun() or command.process.poll() is not None)
+    assert begun(), command.read()
+
+
 def holder(workers):
     """The worker that has the lease, and the other one."""
     first = until(lambda: next((w for w in workers if "epoch 1" in w.read()), None))
@@ -213,7 +219,7 @@ def test_a_worker_that_stood_still_past_its_lease_sends_nothing_more(cli, make_l
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "--format", "json")
     first, second = holder(workers)
-    until(begun)
+    under_way(command)
     old = sessions(client)
     assert old
     first.signal(signal.SIGSTOP)
@@ -231,7 +237,7 @@ def test_the_last_worker_that_is_lost_leaves_its_run_to_a_later_one(cli, make_la
     lab = make_lab(SLOW)
     (worker,) = served(cluster, inventory(cli, "berlin", lab))
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
-    until(begun)
+    under_way(command)
     worker.kill()
     command.until("waiting 3 s")
     assert command.ended() != 0
@@ -247,7 +253,7 @@ def test_a_run_goes_on_without_the_scheduler(cli, make_lab, cluster):
     lab = make_lab(SLOW)
     (worker,) = served(cluster, inventory(cli, "berlin", lab))
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "--format", "json")
-    until(begun)
+    under_way(command)
     cluster.scheduler.kill()
     assert command.ended() == 0, command.seen + worker.read()
     assert "Traceback" not in command.seen
@@ -265,7 +271,7 @@ def test_a_killed_coordinator_is_followed_by_another(cli, make_lab, cluster, exe
     where = inventory(cli, "berlin", lab)
     (worker,) = served(cluster, where)
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
-    until(begun)
+    under_way(command)
     command.kill()
     worker.until(FENCED)
     assert sum(effects(lab).values()) < 4
@@ -281,7 +287,7 @@ def test_a_coordinator_that_stood_still_has_its_shards_finished(cli, make_lab, c
     lab = make_lab(SLOW)
     (worker,) = served(cluster, inventory(cli, "berlin", lab))
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
-    until(begun)
+    under_way(command)
     command.signal(signal.SIGSTOP)
     worker.until(FENCED)
     assert sum(effects(lab).values()) < 4
@@ -296,7 +302,7 @@ def test_ctrl_c_reaches_the_workers(cli, make_lab, cluster):
     lab = make_lab(SLOW)
     served(cluster, inventory(cli, "berlin", lab))
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
-    until(begun)
+    under_way(command)
     command.signal(signal.SIGINT)
     assert command.ended() == 130, command.seen
     assert 0 < sum(effects(lab).values()) < 4
@@ -310,7 +316,7 @@ def test_a_worker_that_is_stopped_hands_its_run_over(cli, make_lab, cluster):
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
     command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1")
     first, second = holder(workers)
-    until(begun)
+    under_way(command)
     first.signal(signal.SIGTERM)
     assert first.ended() == 0, first.seen
     assert command.ended() == 0, command.seen + second.read()

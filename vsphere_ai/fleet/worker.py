@@ -75,7 +75,8 @@ async def _serve(request: WorkerRequest, site: Site, settings: Security, folder:
         loop.call_soon_threadsafe(ended.set)
 
     site.stop.add(end)
-    lost, known = False, False
+    known = False
+    said: set[str] = set()  # why it does not answer: once each, until it answers again
     while not ended.is_set():
         try:
             await loop.run_in_executor(None, require_mutual_tls, request.scheduler, settings)
@@ -83,14 +84,15 @@ async def _serve(request: WorkerRequest, site: Site, settings: Security, folder:
                 until = date(valid_until(settings))
                 site.say(f"worker {site.name} at {worker.address}, vCenters {', '.join(site.vcenters)}")
                 site.say(f"its certificate expires {until}")
-                lost, known = False, True
+                known = True
+                said.clear()
                 await _first(ended.wait(), worker.finished())
         except (OSError, TimeoutError, RuntimeError, Denied, Unreachable) as error:
             if isinstance(error, Denied) and not known:
                 raise
-            if not lost:
+            if str(error) not in said:
                 site.say(f"the scheduler at {request.scheduler} does not answer, and is tried again: {error}")
-            lost = True
+            said.add(str(error))
         if not ended.is_set():
             await _first(ended.wait(), asyncio.sleep(AGAIN))
     await loop.run_in_executor(None, site.wait)
