@@ -129,7 +129,7 @@ case "$*" in
 {cases}
 esac
 case "$*" in
-*--last-failed*) echo "1 passed in 0.10s"; echo a::again >> "{notes}" ;;
+*--last-failed*) echo "PASSED a::again"; echo "1 passed in 0.10s"; echo a::again >> "{notes}" ;;
 *--note-passed*) echo "3 passed, 2 skipped in 1.00s"; for n in 1 2; do echo "a::here$n"; done >> "{notes}" ;;
 esac
 exit 0
@@ -171,6 +171,7 @@ def test_everything_is_said_in_one_last_line_that_counts_each_test_once(whole):
     assert lines[-3:-1] == ["3 passed, 5 skipped in 9.00s", "3 passed, 2 skipped in 1.00s"]
     assert re.fullmatch(r"5 passed, 2 skipped in \d+\.00s", lines[-1])
     assert "CI is set" not in text, "what is missing would fail there"
+    assert "second try" not in text
     assert any(line.startswith("make test JOBS=4 PYTEST_ARGS=--but-passed=") for line in lines)
 
 
@@ -195,4 +196,6 @@ def test_what_fails_on_this_machine_is_tried_once_more_too(whole):
     assert status == 0, text
     assert "make test JOBS=0 PYTEST_ARGS=--but-passed" in text
     assert text.count("passed alone") == 1
+    *_, named = re.findall(r"second try only, so something in them depends on time:\n(.+)\n", text)
+    assert named == "a::again"
     assert text.splitlines()[-1].startswith("4 passed, 2 skipped in ")
