@@ -58,9 +58,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.estate.read_estate import read_hosts
 from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.state import Target
 
@@ -153,7 +153,8 @@ SCAFFOLD = Scaffold(
     },
     insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
     then=(
-        "fill in; a question that it answers is also in the table at the top of docs/cli.md",
+        "fill in; the function of app may lie in another of its rooms (docs/architecture.md)",
+        "docs/cli.md, the table at the top, where it answers a question",
         "docs/python-api.md and vsphere_ai/app/__init__.py, where the function is for programs of others",
     ),
     name=SHORT,

@@ -201,7 +201,6 @@ def test_every_command_is_listed_by_the_help_as_its_module_says():
     assert stated == set(commands()), 'a line each: HELP_ENTRY = "section", place, "text"'
     assert {words[0]: each.name for words, each in tree().items() if len(words) == 1} == {n: n for n in commands()}
     assert {entry.section for entry in commands().values()} == set(SECTIONS)
-    assert len({entry[:2] for entry in commands().values()}) == len(commands()), "two commands have one place"
 
 
 def test_a_rule_of_the_table_is_in_the_source():
