@@ -111,6 +111,11 @@ SWAPPED = vm("t-01", memory_gb=32, memory_reservation_mb=32768, datastore="full"
 UNRESERVED = "- vms: t-01\n  hardware: {memory_reservation: 0}\n"
 CASES = {
     "a-swap-file-has-no-room": (farm(SWAPPED, more=SWAPS % "esx01.lab.local"), UNRESERVED, "admission.swap"),
+    "clones-leave-no-room-for-a-swap-file": (
+        farm(TEMPLATE % "efi", more="datastores: [{name: full, type: VMFS, capacity_gb: 900, free_gb: 72}]\n"),
+        made(8, "").replace("memory_gb: 64", "memory_gb: 32\n    datastore: full"),
+        "admission.swap",
+    ),
     "together-though-only-preferred": (
         farm(vm("t-01") + vm("t-02", host=2), rules="{name: near, kind: affinity, vms: ['t-[01:02]']}"),
         "- vms: t-01\n  hardware: {version: 19}\n",

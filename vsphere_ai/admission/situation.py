@@ -55,6 +55,8 @@ class Situation:
     added_rules: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     """References of hosts that are out of service at this moment because of the plan."""
+    disks_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What disks of VMs that the plan makes take, by datastore (reference)."""
 
     # -- made
 
@@ -75,6 +77,7 @@ class Situation:
             {h: dict(own) for h, own in self.running.items()},
             self.added_rules,
             self.down,
+            self.disks_bytes,
         )
         made.__dict__["before"] = self.before
         made._rules.update(self._rules)

@@ -13,6 +13,9 @@ from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import ClusterRules, Destroy, PowerOn, Reconfigure, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.resources.makes_vms import MakesVms
+from vsphere_ai.resources.mixins import stated
 
 ELSEWHERE = frozenset({"admission.gpu"})
 """Asked for all VMs of a host together, with the order in which they power on: `planning.capacity`."""
@@ -51,6 +54,8 @@ def final_situation(view: View, steps: Sequence[Step], running: Collection[str] 
     else:
         changed |= {ref for ref in running if ref in machines.steps or not view.estate.is_on(ref)}
     powered_on(situation, sorted(changed - gone))
+    makers = (s for m in members_of(view.estate) if not m.exists for s in stated(view, m.ref, MakesVms))
+    situation.disks_bytes = next((s.space_of_new(view) for s in makers), {})
     return situation
 
 

@@ -108,6 +108,10 @@ class MakesVms:
         """Return a member that is to be made as vCenter will show it right after its clone."""
         raise NotImplementedError
 
+    def space_of_new(self, view: View) -> Mapping[str, int]:
+        """Return the bytes that disks of all VMs that the plan makes take, by datastore (reference)."""
+        raise NotImplementedError
+
     def effect(self, field: FieldChange, target: Target, view: View) -> Effect:
         """Return what a change of a field takes, of a VM that is there; empty where that is not said."""
         return ""

@@ -22,7 +22,7 @@ from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_s
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
 from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
-from vsphere_ai.resources.vm_set.disks import size_gb, stated, with_present
+from vsphere_ai.resources.vm_set.disks import disks_of_new, size_gb, stated, with_present
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
@@ -109,6 +109,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def new_vm(self, member: Member, estate: Estate) -> Facts:
         """Return a member that is to be made as vCenter will show it right after its clone."""
         return facts_of(self.wanted_set(), member, estate, stated(self))
+
+    space_of_new = disks_of_new
 
     def leaving(self, *, detach: bool = False) -> State:
         """Return the state of a VM that the play no longer names; with `detach`, `settle` names the disks that stay."""

@@ -149,11 +149,20 @@ def _controller_problems(
 
 
 def _of_new(state: VmSetFields, member: Member, view: View) -> Counter[str]:
-    """Return the bytes that all new members of sets take, by datastore."""
+    return _new_space(view, {member.set: state})
+
+
+def disks_of_new(_state: VmSetFields, view: View) -> Mapping[str, int]:
+    """Return the bytes that disks of all VMs that the plan makes take, by datastore (reference)."""
+    return _new_space(view, {})
+
+
+def _new_space(view: View, states: Mapping[str, VmSetFields]) -> Counter[str]:
+    """Return the bytes that all new members of sets take, by datastore; of sets without a state that of their play."""
     needed: Counter[str] = Counter()
     new = (m for m in members_of(view.estate) if not m.exists and not m.leaving)
     for name, own in grouped(new, lambda m: m.set).items():
-        said = state if name == member.set else view.stated.get((own[0].ref, "vm_set"))
+        said = states.get(name) or view.stated.get((own[0].ref, "vm_set"))
         if not isinstance(said, VmSetFields):
             continue
         size = 0 if said.linked else _bytes(said, view.estate.get(own[0].place.source))

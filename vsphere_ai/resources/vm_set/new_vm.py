@@ -23,6 +23,8 @@ def facts_of(wanted: WantedSet, member: Member, estate: Estate, wanted_disks: Se
     source = estate.get(member.place.source)
     known: dict[str, Any] = {k: v for k, v in source.properties.items() if k.startswith("config.")} if source else {}
     known.pop("config.managedBy", None)
+    place = member.place
+    homes = (place.datastore,) if place.datastore else (source.get("datastore") or ()) if source else ()
     known |= {
         "name": member.name,
         "parent": member.place.folder,
@@ -36,6 +38,7 @@ def facts_of(wanted: WantedSet, member: Member, estate: Estate, wanted_disks: Se
         "recentTask": (),
         "disabledMethod": (),
         "network": (),
+        "datastore": tuple(ref for ref in (*homes, *place.more_datastores) if ref.startswith("Datastore:")),
     }
     devices = known.get("config.hardware.device")
     if devices is not None:
