@@ -1,1 +1,1 @@
-"""What a vCenter has, and what is wanted of it: sessions, reading, showing, checking."""
+"""Estates: sessions with a vCenter, what is read, shown and checked there, and what is wanted of it."""

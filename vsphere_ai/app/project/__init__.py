@@ -1,1 +1,1 @@
-"""What surrounds the work: first files, trust, the doctor, examples, schemas."""
+"""Projects: first files, trust in servers, the doctor, examples, schemas, explanations."""
