@@ -220,7 +220,14 @@ def test_what_a_host_would_refuse_is_refused_before_anything_is_done(on, name):
     assert running(cli.lab) == before
 
 
+GROWS = "- vms: t-01\n  hardware: {memory_reservation: full}\n"
 FITTING = {
+    "a-new-vm-beside-one-that-the-same-plan-lets-reserve-more": (
+        farm(
+            (TEMPLATE % "efi") + vm("t-01", memory_gb=200) + "".join(vm(f"t-0{n}", host=2, memory_gb=8) for n in (2, 3))
+        ),
+        made(8, "  hardware: {memory_reservation: full}\n").replace("n-[01:02]", "n-01") + GROWS,
+    ),
     "what-stays-off-takes-nothing": (
         farm(vm("t-01", memory_gb=160) + vm("t-02", memory_gb=160, power="off"), hosts=1),
         FULL,

@@ -22,8 +22,9 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of
+from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, member_of, members_of
 from vsphere_ai.planning.capacity import room_words
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import steps_alone, view_as_planned, will_run
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet
@@ -181,12 +182,18 @@ def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare
 
 
 def _running(view: View, running: frozenset[str]) -> Situation:
-    """Return the VMs that will run, where they are registered; those that the plan powers on are among them."""
-    machines = Machines(view)
+    """Return the VMs that will run, where they are registered, as their own plays leave them.
+
+    Members that the plan powers on are among them; other VMs that are off stay off.
+    """
+    targets = (Target("vm", view.estate[r].name, r) for r in running if r in view.estate.objects)
+    present = View(view.estate, observe(view.estate, kinds()), stated=view.stated)
+    machines = Machines(view, {t.ref: steps_alone(present, t) for t in targets if view.planned_kinds(t.ref)})
     on: dict[str, dict[str, Machine]] = {}
     for ref in {*machines.on, *running}:
         facts = view.estate.get(ref)
-        if facts is not None and (ref in running or view.estate.kind_of(ref) is None):
+        stays_off = ref in running and not view.estate.is_on(ref) and member_of(view.estate, ref) is None
+        if facts is not None and not stays_off and (ref in running or view.estate.kind_of(ref) is None):
             on.setdefault(str(facts.get("runtime.host") or ""), {})[ref] = machines.planned(ref)
     return Situation(view, machines, on)
 
