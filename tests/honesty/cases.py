@@ -67,7 +67,7 @@ def _with(rng: random.Random, draw: Draw, names: tuple[str, ...], *, spoilt: boo
     `spoilt`: one whose job they make impossible, where they can.
     """
     best, worth = draw(rng), -1
-    for _ in range(TRIES):
+    for _ in range(TRIES * (20 if spoilt else 1)):  # the rarest fault of all has a case of its own, too
         made = draw(rng)
         fitting = [name for name in names if FAULTS[name].into(made, rng)]
         now = 2 * len(fitting) + (spoilt and any(f.spoils(made, f.about) for f in made.faults))

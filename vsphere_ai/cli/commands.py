@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from vsphere_ai.security.files import SMALL, read_text
+
 SECTIONS = (
     "Set up",
     "Change the estate",
@@ -37,7 +39,7 @@ def commands() -> Mapping[str, HelpEntry]:
     """Return every command by its name, that of its module with `-` for `_`, in the order of `--help`."""
     found: dict[str, HelpEntry] = {}
     for path in Path(__file__).parent.glob("*.py"):
-        entry = _ENTRY.search(path.read_text("utf-8"))
+        entry = _ENTRY.search(read_text(path, SMALL))
         if entry:
             found[path.stem.replace("_", "-")] = HelpEntry(*ast.literal_eval(entry[1]))
     return dict(sorted(found.items(), key=lambda item: (SECTIONS.index(item[1].section), item[1].place, item[0])))
