@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from app.test_launch_run import Jobs
+from app.training.test_launch_run import Jobs
 from support.gates import LONG
 from support.training_guests import ALL_REDUCE, gone, networked, processes_of  # noqa: F401
 

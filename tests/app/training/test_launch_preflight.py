@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from app.test_launch_run import Jobs
+from app.training.test_launch_run import Jobs
 from support.gates import busy
 from support.guest_sshd import keygen
 from support.training_guests import ALL_REDUCE, gone, networked  # noqa: F401

@@ -13,7 +13,7 @@ import sys
 import time
 
 import pytest
-from app.test_launch_run import Jobs
+from app.training.test_launch_run import Jobs
 from support.gates import LONG
 from support.training_guests import gone, networked, processes_of, separate  # noqa: F401
 
