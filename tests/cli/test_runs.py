@@ -243,7 +243,6 @@ def test_an_unreadable_journal_is_announced_by_plan_and_apply_only(lab, command)
     command("plan", "-i", str(INVENTORY), play)
     assert [record.id in text for rule, text in streams.remarks() if rule == "run.unreadable"] == [True]
     code, _, err = command("apply", "-i", str(INVENTORY), play, "--yes")
-    print("APPLY", code, json_stream.failure(), err)
     assert (code, json_stream.failure()) == (8, "journal.other-version")
     assert record.id in err
     for arguments in (("check", "-i", str(INVENTORY)), ("verify", "-i", str(INVENTORY), play)):

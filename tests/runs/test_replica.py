@@ -6,6 +6,7 @@ import sqlite3
 import threading
 
 import pytest
+from support.gates import until
 
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.pending import Pending
@@ -13,6 +14,7 @@ from vsphere_ai.model.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.runs import journal, replica
+from vsphere_ai.runs.group_commit import GroupCommit
 from vsphere_ai.runs.replica import Replica
 
 NAME = "20261124-120000-0001"
@@ -26,6 +28,7 @@ class Copy:
 
     def __init__(self, path):
         self.replica, self.refuses, self.batches = Replica(path), False, 0
+        self.hold = lambda: None
 
     def begin(self, content):
         self.replica.begin(content)
@@ -34,6 +37,7 @@ class Copy:
         if self.refuses:
             raise Storage("another worker has this run", rule="fleet.fenced")
         self.batches += 1
+        self.hold()
         self.replica.add(changes)
 
 
@@ -96,12 +100,18 @@ def test_what_the_replica_refuses_must_not_be_sent(copy):
     assert len(tables(copy.replica.path)["step"]) == 1
 
 
-def test_threads_that_write_together_are_published_together(copy):
-    record = a_run()
-    before, start = copy.batches, threading.Barrier(16)
+def test_threads_that_write_together_are_published_together(copy, monkeypatch):
+    record, come = a_run(), []
+    before, real = copy.batches, GroupCommit.write
+
+    def coming(self, work):
+        come.append(work)
+        real(self, work)
+
+    monkeypatch.setattr(GroupCommit, "write", coming)
+    copy.hold = lambda: until(lambda: len(come) == 16)
 
     def write(number):
-        start.wait()
         record.begin(str(number), STEP, [])
 
     threads = [threading.Thread(target=write, args=(n,)) for n in range(16)]
