@@ -16,6 +16,7 @@ from support import compiled, fast, labs, passed, programs, seeds
 from support.gates import LONG
 from support.labs import started
 from support.places import ROOT
+from support.required import required_module
 
 from vsphere_ai.lab import shortcuts
 
@@ -271,3 +272,17 @@ def new_client():
     yield make
     for client in made:
         client.close()
+
+
+@pytest.fixture(scope="session")
+@programs.uses_program("chromium")
+def chromium():
+    """One headless browser for all tests of pages: its driver does not run twice in a process."""
+    required_module("playwright", "browser")
+    required_module("axe_playwright_python", "browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=programs.path_of("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()

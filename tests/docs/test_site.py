@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.programs import path_of, uses_program
 from support.required import required_module
 
 from tools.docgen import site
@@ -92,24 +91,11 @@ def test_spelling():
 SEEN = [("index.html", "light", 1280), ("how-to/recover.html", "dark", 390), ("kinds/mig.html", "light", 390)]
 
 
-@pytest.fixture(scope="module")
-@uses_program("chromium")
-def browser():
-    required_module("playwright", "browser")
-    required_module("axe_playwright_python", "browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=path_of("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
 @pytest.mark.parametrize(("page", "scheme", "width"), SEEN)
-def test_a_page_opens_from_a_file_and_is_accessible(built, browser, page, scheme, width):
+def test_a_page_opens_from_a_file_and_is_accessible(built, chromium, page, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     tab = context.new_page()
     wrong = []
     tab.on("pageerror", lambda error: wrong.append(str(error)))
