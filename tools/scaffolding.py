@@ -34,7 +34,7 @@ class Insertion(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """A program that writes pages anew; `page` is the one that it prints, "" where it writes files itself."""
+    """A program that regenerates pages; `page` is the one that it prints, "" where it writes files itself."""
 
     module: str
     arguments: tuple[str, ...] = ()
@@ -147,4 +147,4 @@ def _generate(root: Path, generator: Generator) -> None:
     )
     if generator.page:
         (root / generator.page).write_bytes(done.stdout)
-    print(f"{generator.page or ', '.join(generator.arguments)}: written anew")
+    print(f"{generator.page or ', '.join(generator.arguments)}: regenerated")

@@ -238,7 +238,7 @@ def test_21_a_large_reservation_makes_every_slot_large():
 
 
 def test_a_vm_needs_a_slot_that_is_left_on_other_hosts():
-    """One host alone covers no failure: whoever powers on there is refused, and so is what was on."""
+    """One host alone covers no failure: every VM that is to power on there is refused, and so is what was on."""
     assert answer(farm(cluster=ha(SLOTS)), vm())[:2] == ("no", {"InsufficientFailoverResourcesFault"})
     off_again = farm(cluster=ha(SLOTS, {"currentFailoverLevel": 0}))
     assert answer(off_again, RUNNING, "power_cycle")[:2] == ("no", {"InsufficientFailoverResourcesFault"})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from support.gates import LONG
+from support.gates import LONG, until
 from support.seeds import cases, chance
 
 from tests.e2e.test_show_plans_empty import farm
@@ -222,17 +222,15 @@ class Talk:
         os.write(self.terminal, text.encode())
 
     def interrupt(self):
-        """Press Ctrl-C until it ends, as one does: a signal between the prompt and the wait for input is not seen."""
-        pressed = False
-        while True:
-            if not pressed or not select.select([self.terminal], [], [], 2.0)[0]:
-                os.write(self.terminal, b"\x03")
-                pressed = True
-                continue
-            try:
-                self.seen += os.read(self.terminal, 65536).decode()
-            except OSError:  # the other end is closed
-                return
+        """Press Ctrl-C once it waits for input: Python does not see a signal between the prompt and the wait."""
+        path, seen = Path(f"/proc/{self.process}/stat"), []
+
+        def waits():
+            seen.append(path.read_text().rpartition(") ")[2][0])
+            return seen[-5:] == ["S"] * 5
+
+        until(waits)
+        os.write(self.terminal, b"\x03")
 
     def end(self):
         while True:

@@ -48,7 +48,7 @@ def test_a_vm_that_is_there_keeps_its_sockets_unless_the_play_says_others(eight,
 
 @pytest.mark.parametrize("small", ["esx01", "esx02"])
 def test_cpus_that_one_host_only_has_are_on_that_host(sets, make_lab, monkeypatch, small):
-    """Whichever host a VM would be on before hosts are chosen: what that one lacks stands against no other."""
+    """What the host lacks on which a VM would be before hosts are chosen refuses no other host."""
     head, hosts = FARM.split("hosts:\n")
     one, rest = hosts.split("vms:\n")
     alike = (one.replace("esx[01:02]", name) for name in ("esx01", "esx02"))

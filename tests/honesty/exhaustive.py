@@ -43,7 +43,7 @@ class _Way:
         from vsphere_ai.lab.build import build
         from vsphere_ai.lab.scenario_file import load
 
-        # a thread of the lab could hold a lock while a fork is made, which then nobody would release
+        # a thread of the lab could hold a lock while a fork is made, which no thread would release then
         threading.Thread.start = lambda _thread: None  # type: ignore[method-assign]
         self.farm, self.job = build(load(scenario), "judge"), job
         self.end = time.monotonic() + SECONDS
@@ -181,7 +181,7 @@ class _Way:
             check(case_of(self.farm, vm, at, Occasion.COLD))
             power_on_now(self.farm, vm, at, "on")
 
-    # -- what there is
+    # -- state of the lab
 
     def _vm(self, name: str) -> Any:
         from pyVmomi import vim

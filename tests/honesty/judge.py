@@ -46,7 +46,7 @@ class Verdict:
     deferred: bool = False
     """Foreseen by `apply`, before the first disruption: planning was not allowed to try the login."""
     undecided: bool = False
-    """Whether nobody knows if what was refused can be done."""
+    """Whether it is not known if what was refused can be done."""
     struck: int = 0
     """How often something struck during the run."""
     wrong: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Judges a case of `pressed`: what was accepted is carried out, what was refused cannot be, and nobody is left off.
+"""Judges a case of `pressed`: what was accepted is carried out, what was refused cannot be, and no VM is left off.
 
 Some runs are killed in their middle and brought to their end by `resume`; after others the run is rolled back, or a VM
 of the set is replaced.
@@ -16,7 +16,7 @@ PLENTY = 60.0
 
 
 class PressedTrial(Trial):
-    """One case on one lab; `ways` tells whether there is a way to do a job, None where nobody knows."""
+    """One case on one lab; `ways` tells whether there is a way to do a job, None where it is not known."""
 
     def __init__(self, case, lab, tool, here, ways):
         super().__init__(case, lab, tool, here)
@@ -85,17 +85,17 @@ class PressedTrial(Trial):
         code = self._say("rollback", runs[0], "--yes", playbook="").code
         if code and any(e["call"] in DISRUPTS for e in self._ledger()[known:]):
             self._wrong(f"not foreseen: rollback begins, and ends with {code}")
-        self._nobody_off("rollback")
+        self._none_left_off("rollback")
 
     def _replaced(self) -> None:
-        """Make one VM of the set anew: it ran there, so there is a place for it."""
+        """Replace one VM of the set: it ran there, so there is a place for it."""
         names = sorted(v["name"] for v in self.lab.get("/lab/farm")["vms"] if v["name"].startswith("trn-"))
         code = self._say("replace", "--yes", "--destroy", "1", after=(names[0],)).code
         if code:
             self._wrong(f"replace of {names[0]}, which runs, ends with {code}")
-        self._nobody_off("replace")
+        self._none_left_off("replace")
 
-    def _nobody_off(self, command: str) -> None:
+    def _none_left_off(self, command: str) -> None:
         down = max([1, *(self._allowed(h) for h in needs.windows(self.case))])
         found = self.lab.check(max_down=down)["invariants"]
         bad = {

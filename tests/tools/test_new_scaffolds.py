@@ -141,5 +141,5 @@ def test_a_part_goes_before_its_line_and_a_printed_page_into_its_file(tmp_path, 
     assert (tmp_path / "printed.md").read_text("utf-8") == "a page\n"
     assert capsys.readouterr().out.splitlines() == [
         "big_thing.txt: written", "  1: its name", "page.md: a part is new", "  5: what it is",
-        "printed.md: written anew", "Then:", "  look at big_thing.txt",
+        "printed.md: regenerated", "Then:", "  look at big_thing.txt",
     ]  # fmt: skip

@@ -293,7 +293,7 @@ def report(fleet: str, output: Path | None, form: str) -> int:
     With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
     """
     from vsphere_ai import app
-    from vsphere_ai.fleet.history import fleet_records, latest_fleet
+    from vsphere_ai.fleet.run import fleet_records, latest_fleet
     from vsphere_ai.report.fleet_documents import fleet_pages
 
     if output is not None and form != "html" and not output.suffix:

@@ -39,6 +39,7 @@ from vsphere_ai.security.files import STATE, flush, read_bytes, write_private
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 if TYPE_CHECKING:
+    from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Mode
 
 FOLDER = "fleets"
@@ -287,3 +288,17 @@ def _read(name: str) -> FleetRun:
     except (OSError, ValueError, TypeError, KeyError) as error:
         text = f"{path} cannot be read: {error}"
         raise Storage(text, "finish its runs one by one: vsphere-ai runs", rule="journal.damaged") from error
+
+
+def latest_fleet() -> FleetRun:
+    """Return the record of the latest fleet run of this machine, over or not; `UsageError` where there is none."""
+    known = list_fleets()
+    if not known:
+        raise UsageError("no fleet was run here yet", "vsphere-ai fleet apply begins one", rule="run.none")
+    return known[-1]
+
+
+def fleet_records(run: FleetRun) -> dict[str, Journal]:
+    """Return the journals of the shards of a fleet run that were begun, by vCenter."""
+    found = {shard.vcenter: find_run(shard.run) for shard in run.shards}
+    return {name: record for name, record in found.items() if record is not None}

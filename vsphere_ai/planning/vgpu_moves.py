@@ -43,7 +43,7 @@ Avoided = frozenset[_Move]
 """Moves that are not made: the host whose window it is, the reference of the VM, and the name of the other host."""
 ALONE = requirements(shared=False, without=("admission.host-state",))
 ON_GROUPS = tuple(r for r in ALONE if r.id == "admission.network")
-"""What is asked of a host for all that are grouped with it."""
+"""Requirements that a host meets for all that are grouped with it."""
 TOGETHER = (*ALONE, *requirements(shared=True, without=("admission.gpu",)))
 """What is asked of a host beside its GPUs, which are placed here, and whether it is in service then."""
 _Away = tuple[Mapping[Target | None, tuple[Target, ...]], Mapping[Target | None, tuple[Target, ...]]]

@@ -43,7 +43,7 @@ ALONE = (
     *requirements(shared=False, without=("admission.sockets",)),
     *(r for r in every_requirement() if r.id == "admission.sriov"),
 )
-"""What depends on host and VM only, asked of a host without VMs; what no host changes is said by the plan."""
+"""Requirements of host and VM only, judged on a host without VMs; what no host changes is said by the plan."""
 TOGETHER = requirements(
     shared=True, without=("admission.gpu", "admission.devices", "admission.ha", "admission.vm-rule")
 )
