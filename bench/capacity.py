@@ -37,7 +37,7 @@ ASKED = (
 
 def _slots(kind: str, hosts: int, rng: random.Random) -> tuple:
     from vsphere_ai.gpu.catalog import board
-    from vsphere_ai.gpu.slot import GpuSlot, Running
+    from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
     a100, h100 = board("a100-40gb"), board("h100-80gb-pcie")
     found = []
@@ -92,7 +92,7 @@ def _unlike(size: Size, rng: random.Random) -> tuple:
     """Return hosts whose GPUs have different instances in use, and VMs: three new ones for each host."""
     from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
     from vsphere_ai.gpu.catalog import board
-    from vsphere_ai.gpu.slot import GpuSlot, Running
+    from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
     names = [f"esx{host:04}" for host in range(size.hosts)]
     everywhere = frozenset(names)

@@ -19,8 +19,9 @@ from typing import ClassVar
 
 from common import BUILD, ROOT, Size
 
-from vsphere_ai.lab import process, tls
-from vsphere_ai.language.inventory import CONNECTION, load_inventory
+from vsphere_ai.lab import tls
+from vsphere_ai.lab.front import process
+from vsphere_ai.language.inventories.inventory import CONNECTION, load_inventory
 
 GOPATH = Path("/usr/share/gocode")
 GOVMOMI = GOPATH / "src/github.com/vmware/govmomi"

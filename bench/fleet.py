@@ -24,7 +24,7 @@ from common import Case, Row, Size
 from estates import Absent
 from run import alone
 
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 SITES = ("berlin", "munich", "oslo", "paris")
 PARALLEL = 4

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import fleet
 
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 FARM = """\
 name: shard-of-{hosts}

@@ -28,12 +28,12 @@ def once(vms: int) -> dict[str, float]:
     from support.gpu_growing import HALF, gpu_estate
     from support.growing import esx, of_vms, upgraded
 
-    from vsphere_ai.language.play import Rolling, TargetPlan
+    from vsphere_ai.language.playbooks.play import Rolling, TargetPlan
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.document import digest, dumps, plan_document
     from vsphere_ai.planning.planner import make_plan
-    from vsphere_ai.report.plan_text import Beside, plan_text
+    from vsphere_ai.report.plans.plan_text import Beside, plan_text
     from vsphere_ai.resources import kinds
     from vsphere_ai.resources.host_graphics import HostGraphics
     from vsphere_ai.resources.vm_hardware import VmHardware

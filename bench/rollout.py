@@ -20,7 +20,7 @@ from pathlib import Path
 from common import ROOT, Case, Row, Size
 from run import alone
 
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 LAB = ROOT / "inventories" / "lab.yml"
 BOOT, TASK, SHUTDOWN = 8.0, 0.3, 1.0
@@ -74,7 +74,7 @@ def carry_out(argv: list[str]) -> int:
     """Be the tool: run a command, and print what its run took and what it had to take."""
     from vsphere_ai.cli.main import main as tool
     from vsphere_ai.execution.runner import Runner
-    from vsphere_ai.planning.expected_time import StepTimes, Usual, estimate
+    from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual, estimate
 
     run = Runner.run
 

@@ -23,9 +23,9 @@ from common import Case, Figures, Row, Size
 from estates import Absent
 from run import alone
 
-from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 
 CONFIG = """\
 ListenAddress 127.0.0.1:{port}

@@ -22,7 +22,7 @@ from pathlib import Path
 from common import ROOT, Case, Row, Size
 from run import alone
 
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 LAB = ROOT / "inventories" / "lab.yml"
 FARM = """\

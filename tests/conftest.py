@@ -18,7 +18,7 @@ from support.labs import started
 from support.places import ROOT
 from support.required import required_module
 
-from vsphere_ai.lab import shortcuts
+from vsphere_ai.lab.front import shortcuts
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -110,7 +110,7 @@ def _no_lab_in_fast_tests(request, monkeypatch):
     """A test that starts a lab does not belong to the fast ones: it says so by failing there."""
     if not request.config.getoption("--fast"):
         return
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     def refused(*_args, **_options):
         raise AssertionError("a fast test started a lab: name its module in tests/support/fast.py")
@@ -132,7 +132,7 @@ def quick_scenario(tmp_path_factory):
 @pytest.fixture(scope="session")
 def session_lab(tmp_path_factory, quick_scenario):
     """One lab for the whole session; use `lab`, which resets it."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("lab")
     yield started(directory, quick_scenario)
@@ -157,7 +157,7 @@ IDLE_LABS = 3
 @pytest.fixture(scope="session")
 def idle_labs():
     """Labs that no test uses just now, by their scenario, the one that was used last at the end."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     idle = {}
     yield idle
@@ -168,7 +168,7 @@ def idle_labs():
 @pytest.fixture
 def make_lab(tmp_path_factory, idle_labs):
     """Labs of one's own: `make_lab(scenario_text)`, fresh, each another one."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     used = []
 

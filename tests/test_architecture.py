@@ -79,11 +79,12 @@ HEAVY = (
     "distributed",
 )
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5
+MODULES_OF_A_FOLDER, LINES_OF_A_FOLDER = 25, 3_500
 MAX_KIND, MAX_CONTRACT, MAX_METHODS = 250, 130, 9
 # parameters of a method of the vSphere API are VMware's choice: every one is handed over by name
 API_METHODS = "lab.managed"
 # what the lab has in common with the tool: errors and the reader of YAML, which know nothing of vSphere
-LAB_MAY_USE = ("errors", "language.document", "language.yaml")
+LAB_MAY_USE = ("errors", "language.yaml_files.document", "language.yaml_files.yaml")
 
 
 @cache
@@ -183,6 +184,34 @@ def test_imports_go_down():
         if room(other) != room(name) and layer(other) >= layer(name)
     ]
     assert not wrong, "imported from its own floor or a higher one"
+
+
+def folder(name: str) -> str:
+    """The folder that a module lies in; a package lies in its own."""
+    return name if modules()[name].name == "__init__.py" else name.rpartition(".")[0]
+
+
+def test_no_folder_is_a_warehouse():
+    inside: dict[str, list[Path]] = {}
+    for name, path in modules().items():
+        inside.setdefault(folder(name), []).append(path)
+    lines = {each: sum(len(path.read_text("utf-8").splitlines()) for path in paths) for each, paths in inside.items()}
+    too_many = [f"{each}: {len(paths)} modules" for each, paths in inside.items() if len(paths) > MODULES_OF_A_FOLDER]
+    assert not too_many + [f"{each}: {count} lines" for each, count in lines.items() if count > LINES_OF_A_FOLDER]
+
+
+def test_folders_of_a_room_import_each_other_in_one_direction():
+    """What lies loose in a room may hold its folders together, so it is no part of this."""
+    arrows: dict[str, set[str]] = {}
+    for name in modules():
+        for other, _ in own_imports(name):
+            one, two = folder(name), folder(other)
+            if door(one) == door(two) and door(one) not in (one, two) and not within(one, two) and not within(two, one):
+                arrows.setdefault(one, set()).add(two)
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of folders: {' -> '.join(error.args[1])}")
 
 
 def test_the_page_is_the_list_of_the_rooms():
@@ -300,7 +329,7 @@ def test_only_the_command_line_imports_click():
 
 # what the command line may import; masking of secrets and folders of the lab are its own affair
 OF_THE_COMMAND_LINE = {"cli", "app", "fleet", "report", "model", "errors", "security", "vsphere_ai"}
-BESIDES = {"cli.lab": {"lab"}, "cli.serve": {"web"}, "cli.metrics": {"web"}}
+BESIDES = {"cli.setup.lab": {"lab"}, "cli.look.serve": {"web"}, "cli.look.metrics": {"web"}}
 
 
 def test_the_command_line_parses_and_prints():
@@ -337,7 +366,7 @@ def test_a_command_is_short():
 
 def test_only_its_command_imports_the_lab():
     users = {n for n in modules() if not within(n, "lab") and any(within(o, "lab") for o, _ in own_imports(n))}
-    assert users == {"cli.lab"}
+    assert users == {"cli.setup.lab"}
 
 
 # -- what is imported when

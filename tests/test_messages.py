@@ -28,7 +28,7 @@ NAMES = {"message": "message", "remedy": "remedy", "help": "remedy", "help_": "r
 # what a file of an operator holds is judged there: the text of a ValueError is the message, and after a line break the
 # remedy. Elsewhere a ValueError is caught, and becomes part of a message
 OF_FILES = (
-    "resources", "language", "addresses/pool.py", "model/networks.py", "training/job.py", "training/quantities.py",
+    "resources", "language", "addresses/pool.py", "model/names/networks.py", "training/job.py", "training/quantities.py",
     "health/profile.py",
 )  # fmt: skip
 NOT_OF_FILES = {"resources/_helpers", "resources/nics/__init__.py"}
@@ -127,7 +127,7 @@ def sites(trees: dict[str, ast.Module]) -> Iterator[Site]:
             name = _name(call)
             if (
                 name == "InputError"
-                or (name == "Broken" and file == "language/yaml.py")
+                or (name == "Broken" and file == "language/yaml_files/yaml.py")
                 or (name in errors and not call.args)
             ):
                 continue  # it holds diagnostics, each of which is a site

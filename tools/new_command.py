@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import sys
 
-from tools.scaffolding import WORDS, Insertion, Scaffold, run
+from tools.scaffolding import WORDS, Insertion, NotScaffolded, Scaffold, run
+from vsphere_ai.cli.commands import commands
 
 SHORT = re.compile(rf"(?=.{{2,12}}$){WORDS.pattern}")
 """Beside longer names the texts of `--help` would take two lines."""
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, format_option
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import estate_options, format_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import EstateRequest
@@ -142,22 +143,33 @@ Lists hosts and whether vCenter reaches them. Exits 2 where a host is not connec
 
 """
 
+
+def values(name: str) -> dict[str, str]:
+    """Return nothing more; raise `NotScaffolded` for a command that is there, in whatever folder of cli."""
+    dashed = name.replace("_", "-")
+    if dashed in commands():
+        raise NotScaffolded(f"there is a command {dashed} already: {commands()[dashed].module}")
+    return {}
+
+
 SCAFFOLD = Scaffold(
     program="new_command",
     what="a command",
     example="reachable",
     files={
-        "vsphere_ai/cli/$name.py": COMMAND,
+        "vsphere_ai/cli/look/$name.py": COMMAND,
         "vsphere_ai/app/estate/$name.py": APP,
         "tests/cli/test_${name}_command.py": TEST,
     },
     insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
     then=(
-        "fill in; the function of app may lie in another of its rooms (docs/architecture.md)",
+        "fill in; the command may lie in another folder of cli, as its section of --help says",
+        "the function of app may lie in another of its rooms (docs/architecture.md)",
         "docs/cli.md, the table at the top, where it answers a question",
         "docs/python-api.md and vsphere_ai/app/__init__.py, where the function is for programs of others",
     ),
     name=SHORT,
+    values=values,
 )
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ SCAFFOLD = Scaffold(
     example="power_policy",
     files={
         "vsphere_ai/resources/$name.py": KIND,
-        "vsphere_ai/lab/managed/${name}_of_host.py": LAB,
+        "vsphere_ai/lab/managed/hosts/${name}_of_host.py": LAB,
         "tests/resources/test_$name.py": TEST,
         "docs/kinds/$name.md": PAGE,
     },

@@ -191,12 +191,12 @@ SCAFFOLD = Scaffold(
     what="a manager of the lab",
     example="snmp_system",
     files={
-        "vsphere_ai/lab/managed/$name.py": MANAGER,
+        "vsphere_ai/lab/managed/hosts/$name.py": MANAGER,
         "tests/lab/test_soap_$name.py": TEST,
     },
     then=(
         "fill in, and add the methods that are needed with `reads` and `changes`; their arguments and privileges are in"
-        " $type._methodInfo of pyVmomi, and vsphere_ai/lab/managed/power_system.py is a short one to read",
+        " $type._methodInfo of pyVmomi, and vsphere_ai/lab/managed/hosts/power_system.py is a short one to read",
         "docs/faults.md where a method can be made to fail; make record where a recorded session shows the manager",
     ),
     values=values,

@@ -13,7 +13,7 @@ from vsphere_ai.addresses.leasing import all_leases, lease, lease_of
 from vsphere_ai.addresses.pool import Affinity, Pool
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.names.networks import Range, address_range
 from vsphere_ai.model.vm_sets import Mark, MemberNic
 
 POOLS = {

@@ -13,7 +13,7 @@ from vsphere_ai.addresses.leasing import lease
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.names.networks import address_range
 from vsphere_ai.model.vm_sets import Mark
 
 POOLS = {"mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.29",), default=True)}

@@ -9,7 +9,7 @@ from vsphere_ai.addresses.holding import Ledger, Nic
 from vsphere_ai.addresses.leasing import lease, release, wanted_keys
 from vsphere_ai.addresses.pool import Backend, Pool
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
-from vsphere_ai.model.networks import address_range, network, range_of
+from vsphere_ai.model.names.networks import address_range, network, range_of
 
 BY = Backend(exec=("program",))
 POOLS = {

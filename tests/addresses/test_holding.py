@@ -11,7 +11,7 @@ from vsphere_ai.addresses.holding import Choice, Ledger, Nic, NoRoom
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import Conflict
-from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.names.networks import Range, address_range
 
 POOLS = {
     "a": Pool(subnet="10.0.0.0/27", ranges=("10.0.0.4-10.0.0.9", "10.0.0.12-10.0.0.15"), quarantine=10),

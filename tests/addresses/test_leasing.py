@@ -11,7 +11,7 @@ from vsphere_ai.addresses.leasing import all_leases, lease, out_of_range, releas
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.pool import Affinity, Place, Pool, Route
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
-from vsphere_ai.model.networks import Range, address_range, range_of, without
+from vsphere_ai.model.names.networks import Range, address_range, range_of, without
 
 POOLS = {
     "mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.19",), gateway="10.0.0.1", default=True),

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from vsphere_ai.addresses.pool import Pool, conflicts
-from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.names.networks import address_range
 
 
 def usable(**fields) -> list[str]:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from support.places import ROOT
 
 from vsphere_ai.app.project.example_files import copy_examples, example, examples
-from vsphere_ai.cli.examples import command
+from vsphere_ai.cli.setup.examples import command
 from vsphere_ai.errors import UsageError
 
 FOLDERS = ("playbooks", "inventories", "integrations")

@@ -13,7 +13,7 @@ from support.seeds import by_level, cases, chance
 from vsphere_ai import app
 from vsphere_ai.app.watching import live_cursor
 from vsphere_ai.app.watching.live_cursor import is_at_work
-from vsphere_ai.connect import cursor
+from vsphere_ai.connect.soap import cursor
 from vsphere_ai.planning import document
 from vsphere_ai.web import farm_pages
 

@@ -16,7 +16,7 @@ from vsphere_ai.app.runs import quiesce, unfinished_tasks
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 
 HOST, OTHER = Target("host", "esx01", "HostSystem:host-1"), Target("host", "esx02", "HostSystem:host-2")

@@ -11,7 +11,7 @@ from vsphere_ai.app.estate.read_estate import read_everything
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.cli.main import main
 from vsphere_ai.execution.runner import Runner
-from vsphere_ai.language.inventory import CONNECTION, load_inventory
+from vsphere_ai.language.inventories.inventory import CONNECTION, load_inventory
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.reading.collector import LIGHT
 from vsphere_ai.reading.own_paths import paths_of

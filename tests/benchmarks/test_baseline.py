@@ -12,8 +12,8 @@ from support.nccl_tables import Job, Layout, text_of
 
 from vsphere_ai.benchmarks.baseline import Expected, baseline_text, compare, gate, learn, read_baseline
 from vsphere_ai.benchmarks.checks import Check, is_passed, worst
-from vsphere_ai.benchmarks.collectives import COLLECTIVES
-from vsphere_ai.benchmarks.nccl_text import parse_text
+from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
+from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 from vsphere_ai.benchmarks.published import alike, figures
 from vsphere_ai.benchmarks.statistics import Sensitivity, norm, outliers
 from vsphere_ai.errors import InputError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks.burn import Burned, BurnReport, Sample, agreed, judge, read_report, samples_in
 from vsphere_ai.benchmarks.checks import is_passed
+from vsphere_ai.benchmarks.programs.burn import Burned, BurnReport, Sample, agreed, judge, read_report, samples_in
 
 CONFIGURATION = {"torch": "2.4.0", "gpu": "A100", "seed": 1}
 SOUND = Sample(1410, 1410, 389, 68, 0)

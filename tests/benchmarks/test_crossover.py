@@ -9,8 +9,8 @@ from statistics import median
 import pytest
 from support.slow_farms import farm
 
-from vsphere_ai.benchmarks.crossover import ANSWERS, crossover
-from vsphere_ai.benchmarks.trials import Judge
+from vsphere_ai.benchmarks.slow_part.crossover import ANSWERS, crossover
+from vsphere_ai.benchmarks.slow_part.trials import Judge
 
 
 def answered(nodes, slow, seed, slowdown=0.25, runs=1):

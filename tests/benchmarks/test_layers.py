@@ -7,13 +7,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from vsphere_ai.benchmarks.layers import LAYERS, NIC, NO_NVLINK, NVLINK, SOCKET, measure_layers, separate, slow_ways
-from vsphere_ai.benchmarks.nccl_checks import nccl_checks
-from vsphere_ai.benchmarks.nccl_command import NcclTest, command
-from vsphere_ai.benchmarks.nccl_text import parse_text
-from vsphere_ai.benchmarks.search import search
-from vsphere_ai.benchmarks.trials import Judge, Trial, can_share, together
-from vsphere_ai.benchmarks.verdict import accused
+from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
+from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, command
+from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
+from vsphere_ai.benchmarks.slow_part.layers import (
+    LAYERS,
+    NIC,
+    NO_NVLINK,
+    NVLINK,
+    SOCKET,
+    measure_layers,
+    separate,
+    slow_ways,
+)
+from vsphere_ai.benchmarks.slow_part.search import search
+from vsphere_ai.benchmarks.slow_part.trials import Judge, Trial, can_share, together
+from vsphere_ai.benchmarks.slow_part.verdict import accused
 from vsphere_ai.errors import UsageError
 from vsphere_ai.lab.guest import nccl
 from vsphere_ai.lab.guest.defects import Defects, read

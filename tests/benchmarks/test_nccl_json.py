@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks.nccl_checks import inferred_ranks, nccl_checks
-from vsphere_ai.benchmarks.nccl_json import parse_json
+from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks, nccl_checks
+from vsphere_ai.benchmarks.nccl.nccl_json import parse_json
 
 
 def half(size, time, ranks, **more):

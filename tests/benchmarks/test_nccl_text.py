@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.nccl_tables import FACTORS, Job, Layout, bandwidths, count_of, text_of
 
-from vsphere_ai.benchmarks import nccl_text
-from vsphere_ai.benchmarks.nccl_checks import inferred_ranks, nccl_checks
-from vsphere_ai.benchmarks.nccl_text import parse_text
+from vsphere_ai.benchmarks.nccl import nccl_text
+from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks, nccl_checks
+from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 
 SAMPLES = Path(__file__).parent / "samples"
 

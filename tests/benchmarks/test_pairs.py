@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from vsphere_ai.benchmarks.pairs import measure_pairs, rounds_of_pairs, slow_ends
-from vsphere_ai.benchmarks.trials import Judge
+from vsphere_ai.benchmarks.slow_part.pairs import measure_pairs, rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.slow_part.trials import Judge
 
 
 @pytest.mark.parametrize("count", range(0, 24))

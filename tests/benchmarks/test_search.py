@@ -9,10 +9,10 @@ from math import ceil, log2, sqrt
 import pytest
 from support.slow_farms import Fleet, Planted, farm
 
-from vsphere_ai.benchmarks.bisect import Cell, SlowCell, narrow
-from vsphere_ai.benchmarks.search import search
-from vsphere_ai.benchmarks.trials import Judge, Trial, can_share, together
-from vsphere_ai.benchmarks.verdict import accused
+from vsphere_ai.benchmarks.slow_part.bisect import Cell, SlowCell, narrow
+from vsphere_ai.benchmarks.slow_part.search import search
+from vsphere_ai.benchmarks.slow_part.trials import Judge, Trial, can_share, together
+from vsphere_ai.benchmarks.slow_part.verdict import accused
 
 SEEDS = 100
 

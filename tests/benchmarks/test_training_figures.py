@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks import megatron_baseline
 from vsphere_ai.benchmarks.history import Result, line_of, read_history, trends
-from vsphere_ai.benchmarks.megatron import Iteration, megatron_checks, megatron_gate, parse_megatron, throughput
-from vsphere_ai.benchmarks.megatron_baseline import Expected
-from vsphere_ai.benchmarks.megatron_command import MegatronTest
-from vsphere_ai.benchmarks.scaling import counts, falls, scaling, scaling_checks
+from vsphere_ai.benchmarks.programs import megatron_baseline
+from vsphere_ai.benchmarks.programs.megatron import (
+    Iteration,
+    megatron_checks,
+    megatron_gate,
+    parse_megatron,
+    throughput,
+)
+from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
+from vsphere_ai.benchmarks.programs.scaling import counts, falls, scaling, scaling_checks
 from vsphere_ai.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parent / "samples"

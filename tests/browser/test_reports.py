@@ -13,7 +13,7 @@ from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.check_page import check_report
 from vsphere_ai.report.pages.fleet_page import fleet_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
-from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, html
+from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, html
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report

@@ -13,7 +13,7 @@ from support.sites import site, until
 
 from vsphere_ai.app.runs.run_follow import RunFollower
 from vsphere_ai.errors import Unreachable
-from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES
+from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES
 from vsphere_ai.web import live
 
 pytestmark = pytest.mark.lab

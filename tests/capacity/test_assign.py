@@ -9,7 +9,7 @@ from vsphere_ai.capacity import assign, milp, place
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 TWO = frozenset({"esx1", "esx2"})
 

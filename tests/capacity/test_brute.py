@@ -14,8 +14,8 @@ from support.capacity_judges import pci
 from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import Programme
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.combinations import combinations
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.combinations import combinations
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 MIG = ("1-5c", "1-5cme", "2-10c", "3-20c", "4-20c", "7-40c")

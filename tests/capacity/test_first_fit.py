@@ -10,7 +10,7 @@ from vsphere_ai.capacity.first_fit import AlikeHosts, FirstFit
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.verdict import VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 TIME_SLICED = ("grid_a100-4c", "grid_a100-10c", "grid_a100-20c", "grid_a100-40c")

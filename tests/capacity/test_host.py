@@ -3,7 +3,7 @@ from support.capacity_judges import pci
 from vsphere_ai.capacity.host import Given, Host
 from vsphere_ai.capacity.power_on_order import Budget, every_end, find_order, some_order_fails
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing
 
 A100 = board("a100-40gb")
 

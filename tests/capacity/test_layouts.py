@@ -10,10 +10,10 @@ from support.capacity_judges import pci
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.ondemand import claims, mig_state
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.slot import GpuSlot
-from vsphere_ai.planning.power_on_order import order_notes, power_on_orders
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.vgpus.ondemand import claims, mig_state
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
+from vsphere_ai.planning.moves.power_on_order import order_notes, power_on_orders
 
 A100 = board("a100-40gb")
 ONE = frozenset({"esx1"})

@@ -17,7 +17,7 @@ from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Undecided
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing
 
 A100 = board("a100-40gb")
 TWO = frozenset({"esx1", "esx2"})

@@ -9,7 +9,7 @@ from vsphere_ai.capacity import assign, first_fit, place, power_on_order, restar
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 TWO = frozenset({"esx1", "esx2"})
 SLOTS = tuple(GpuSlot(h, pci(n), board("a100-40gb"), "mig") for h in sorted(TWO) for n in range(2))

@@ -16,7 +16,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_failure, first_failure
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 

@@ -14,7 +14,7 @@ from vsphere_ai.capacity.items import VmClass, items_of
 from vsphere_ai.capacity.milp import Programme, divided, left_over
 from vsphere_ai.capacity.shortage import Shortage, shortage
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 A100 = board("a100-40gb")
 

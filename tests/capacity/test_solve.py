@@ -4,9 +4,9 @@ from support.capacity_judges import pci
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, VmDemand, room
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
-from vsphere_ai.gpu.mixed_sizes import max_mixed
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing, max_equal, most
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.vgpus.mixed_sizes import max_mixed
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing, max_equal, most
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})

@@ -14,7 +14,7 @@ from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})

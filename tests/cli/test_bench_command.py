@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from vsphere_ai.app.training.benchmarks import history as benchmark_history
 from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
-from vsphere_ai.benchmarks.nccl_text import parse_text
-from vsphere_ai.cli.bench import command
-from vsphere_ai.cli.explain import command as explain
+from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
+from vsphere_ai.cli.reference.explain import command as explain
+from vsphere_ai.cli.train.bench import command
 
 SAMPLES = Path(__file__).parents[1] / "benchmarks" / "samples"
 FULL = SAMPLES / "nccl-allreduce-2n16g-v2.18.3-fullheader.txt"

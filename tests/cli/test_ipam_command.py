@@ -14,9 +14,9 @@ from vsphere_ai.addresses.leasing import lease
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
 from vsphere_ai.app.estate.session import EstateRequest, Session
-from vsphere_ai.cli.ipam import command
+from vsphere_ai.cli.look.ipam import command
 from vsphere_ai.connect.address_ledger import read_text, write_text
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.model.vm_sets import Mark
 from vsphere_ai.runs import locks
 

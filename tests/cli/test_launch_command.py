@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from support.training_guests import ALL_REDUCE, gone, guests  # noqa: F401
 
 from vsphere_ai.app.training.node_program import MODULES, program, sources
-from vsphere_ai.cli.launch import command
+from vsphere_ai.cli.train.launch import command
 
 
 @pytest.fixture

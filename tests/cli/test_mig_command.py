@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from vsphere_ai.cli.mig import command
+from vsphere_ai.cli.reference.mig import command
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.gpu.catalog import boards
 
@@ -214,7 +214,7 @@ def test_configurations_of_mig_parted_are_said_as_plays(parted):
 
 
 def test_what_mig_parted_means_is_a_play_that_loads(parted, tmp_path):
-    from vsphere_ai.language.playbook import load_playbook
+    from vsphere_ai.language.playbooks.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
     for name in ("off", "empty", "balanced"):
@@ -333,7 +333,7 @@ def test_output_is_plain_and_fits_in_80_columns(board):
 
 def test_help_does_not_load_the_catalogue():
     code = (
-        "import sys; from vsphere_ai.cli.mig import command\n"
+        "import sys; from vsphere_ai.cli.reference.mig import command\n"
         "print(sorted(m for m in sys.modules if m.startswith(('yaml', 'vsphere_ai.gpu', 'pydantic', 'rich'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

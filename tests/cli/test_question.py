@@ -14,11 +14,11 @@ from support.raising import refused
 from vsphere_ai.app.events import ignore
 from vsphere_ai.app.events.results import Proposal, Surroundings
 from vsphere_ai.app.runs.approval import Numbers, approve
-from vsphere_ai.cli.run_output import RunOutput
+from vsphere_ai.cli.console.run_output import RunOutput
 from vsphere_ai.errors import Conflict, UsageError
 from vsphere_ai.model.world import World
 from vsphere_ai.report.folding import wrapped
-from vsphere_ai.report.world_text import world_lines
+from vsphere_ai.report.plans.world_text import world_lines
 from vsphere_ai.resources.host_graphics import HostGraphics
 
 WORLD = World("prod", "vc.example.com", "ops@vsphere.local", "vsphere-ai.yaml", "found in this folder")

@@ -11,15 +11,15 @@ from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, guest, host, vm
 from support.fabrics import DC
 
 from vsphere_ai.app.estate import trace_rdma
-from vsphere_ai.cli import rdma
+from vsphere_ai.cli.look import rdma
 from vsphere_ai.compat import gate
 from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.pairs import Pair, pairs
 from vsphere_ai.fabric.trace import trace
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
-from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
+from vsphere_ai.report.network.trace_text import fixes_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
 
 ONE, TWO, THREE = vm(1), vm(2), vm(3)

@@ -9,7 +9,7 @@ from support.estates import ESX1, ESX2, estate, host
 
 from vsphere_ai.fabric.devices import rdma_devices
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
-from vsphere_ai.report.devices_text import devices_document, devices_text
+from vsphere_ai.report.network.devices_text import devices_document, devices_text
 
 PNIC, RDMA, PROXY = "config.network.pnic", "config.network.rdmaDevice", "config.network.proxySwitch"
 

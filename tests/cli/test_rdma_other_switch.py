@@ -12,7 +12,7 @@ from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.report.trace_text import fixes_text
+from vsphere_ai.report.network.trace_text import fixes_text
 
 ONE, TWO = vm(1), vm(2)
 GROUP = "DistributedVirtualPortgroup:dvportgroup-1"

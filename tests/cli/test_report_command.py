@@ -13,7 +13,7 @@ import pytest
 from support import large_reports
 from support.journals import create
 
-from vsphere_ai.cli import json_stream
+from vsphere_ai.cli.console import json_stream
 from vsphere_ai.cli.main import main
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement, saved
 from vsphere_ai.model.state import Target

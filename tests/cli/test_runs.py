@@ -11,10 +11,10 @@ import pytest
 from support.journals import act, create, of_another_format
 from support.raising import refused
 
-from vsphere_ai.cli import json_stream, streams
+from vsphere_ai.cli.console import json_stream, streams
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import Conflict
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal_files
 

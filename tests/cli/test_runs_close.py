@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.journals import create
 
-from vsphere_ai.cli import json_stream
+from vsphere_ai.cli.console import json_stream
 from vsphere_ai.cli.main import main
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Healthy, Reconfigure
 from vsphere_ai.runs import history, journal, locks

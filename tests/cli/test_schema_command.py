@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from support.places import ROOT
 
 from vsphere_ai.app.project.schemas import SCHEMAS
-from vsphere_ai.cli.schema import command
+from vsphere_ai.cli.reference.schema import command
 from vsphere_ai.errors import UsageError
 
 FOLDER = ROOT / "docs" / "schemas"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from vsphere_ai.cli import signals
+from vsphere_ai.cli.console import signals
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
     assert done.stdout.splitlines()[-1] == "LOADED"
 
 
-MODULES = ["execution.runner", "execution.actions.executor", "report.run_text", "report.run_json"]
+MODULES = ["execution.runner", "execution.actions.executor", "report.plans.run_text", "report.plans.run_json"]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -19,8 +19,8 @@ from support import prefork
 from support.gates import LONG, struck, until
 from support.places import INVENTORY, PLAYBOOKS
 
-from vsphere_ai.cli import options, streams
-from vsphere_ai.language.patterns import expand
+from vsphere_ai.cli.console import options, streams
+from vsphere_ai.language.inventories.patterns import expand
 from vsphere_ai.security.asking import is_asking
 
 MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"

@@ -3,9 +3,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from vsphere_ai.cli.vgpu import command
-from vsphere_ai.gpu import vgpu
+from vsphere_ai.cli.reference.vgpu import command
 from vsphere_ai.gpu.catalog import UnknownBoard, board, boards
+from vsphere_ai.gpu.vgpus import vgpu
 
 
 def run(*words):

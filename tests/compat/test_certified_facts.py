@@ -7,8 +7,8 @@ import pytest
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.certified_facts import certified_facts, parts_of
 from vsphere_ai.health.certificate import Certificate, Gate, changes_since
-from vsphere_ai.model.assessment import Records
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
+from vsphere_ai.model.records.assessment import Records
 
 ESX, ESX2 = "HostSystem:host-1", "HostSystem:host-2"
 VM, VM2 = "VirtualMachine:vm-1", "VirtualMachine:vm-2"

@@ -6,8 +6,8 @@ from support import estates, machines
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
-from vsphere_ai.model import versions
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.names import versions
 from vsphere_ai.resources.vgpu import Vgpu
 
 RULES = {r.id: r for r in gate.rules()}

@@ -7,7 +7,7 @@ import pytest
 
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
-from vsphere_ai.model.assessment import PILLARS, Assessed, Attestation, Checked, Measured, Records
+from vsphere_ai.model.records.assessment import PILLARS, Assessed, Attestation, Checked, Measured, Records
 from vsphere_ai.model.vm_sets import Mark
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds

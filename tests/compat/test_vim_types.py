@@ -3,7 +3,7 @@
 from pyVmomi import vim
 
 from vsphere_ai.compat import gate
-from vsphere_ai.connect.plain import to_plain
+from vsphere_ai.connect.wire.plain import to_plain
 
 GPU = "0000:3b:00.0"
 

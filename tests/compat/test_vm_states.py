@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, made, vgpu_device, vm, wants
 
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vgpu import Vgpu

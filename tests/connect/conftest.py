@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 
 VERSIONS = """<?xml version="1.0"?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>{}</version>

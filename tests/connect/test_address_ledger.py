@@ -14,7 +14,7 @@ from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.address_ledger import HEAD, MOST_PARTS, StoredText, read_text, write_text
 from vsphere_ai.errors import Conflict, Denied, Locked, NotVerified, OutcomeUnknown, StepFailed, Unreachable, VimFault
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.networks import Range
+from vsphere_ai.model.names.networks import Range
 
 ROOT, MANAGER, LOCK = "Folder:root", "CustomFieldsManager:fields", "Folder:lock"
 START = datetime(2026, 1, 1, tzinfo=UTC)

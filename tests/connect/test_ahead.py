@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.connect import page_decoder
 from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.connect.wire import page_decoder
 from vsphere_ai.errors import Denied
 
 VM = {"VirtualMachine": ("name", "runtime.powerState")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.connect.faults import error_of
+from vsphere_ai.connect.soap.faults import error_of
 
 NOT_FOUND = {"_typeName": "ManagedObjectNotFound", "msg": "The object has already been deleted"}
 

@@ -18,9 +18,9 @@ from support.programs import needs_program
 from support.raising import refused
 from support.ssh_host import KEY, OTHER, RSA, host, line, say  # noqa: F401
 
-from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh, GuestTimedOut, on_each, open_guests
-from vsphere_ai.connect.ssh import LARGEST_GREETING
-from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, GuestTimedOut, on_each, open_guests
+from vsphere_ai.connect.secure_shell.ssh import LARGEST_GREETING
+from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain

@@ -6,7 +6,7 @@ import pytest
 
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.address_ledger import HEAD, PRIVILEGES, read_text, write_text
-from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Locked

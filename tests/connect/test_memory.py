@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from vsphere_ai.connect import memory
-from vsphere_ai.connect.memory import compact, no_collection
+from vsphere_ai.connect.wire import memory
+from vsphere_ai.connect.wire.memory import compact, no_collection
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 from support.raising import refused
 
-from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.probing import Shells
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, VimFault
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.reading.collector import Depth, Request, collect
 
@@ -193,7 +193,7 @@ def test_a_wrong_password_is_denied(endpoint):
 
 def test_pages_of_a_large_farm_are_put_together(vcenter, monkeypatch):
     whole = vcenter.read(VM_PATHS)
-    monkeypatch.setattr("vsphere_ai.connect.reading.PAGE", 2)
+    monkeypatch.setattr("vsphere_ai.connect.soap.reading.PAGE", 2)
     assert vcenter.read(VM_PATHS) == whole
     assert len(whole) == 6
 

@@ -19,11 +19,13 @@ from support.acting import Clock
 from support.gates import LONG, busy, until
 from support.raising import refused
 
-from vsphere_ai.connect import answers, outage, tls, versions
-from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.soap import outage, versions
+from vsphere_ai.connect.soap.outage import Limits, Lost, Outage, Trial
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.connect.vmomi import SoapAdapter
+from vsphere_ai.connect.wire import answers
+from vsphere_ai.connect.wire.vmomi import SoapAdapter
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unparsed, Unreachable
 
 START = ("HostServiceSystem:serviceSystem-1", "StartService", {"id": "TSM-SSH"})
@@ -449,7 +451,7 @@ def test_a_service_content_that_lacks_something_is_an_error_in_words(fake, conne
 GREEDY = """
 import sys
 from pathlib import Path
-from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Unreachable
@@ -485,7 +487,7 @@ def test_an_enormous_answer_takes_little_memory(fake, authority, serving, size, 
 
 
 def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.connect.stub.SLOWEST", 1)
+    monkeypatch.setattr("vsphere_ai.connect.soap.stub.SLOWEST", 1)
     vcenter = connect(fake, answer=0.5, patience=0.1)
     stub = vcenter._session.stub
     stub.DropConnections()

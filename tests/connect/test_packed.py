@@ -10,12 +10,12 @@ import threading
 
 import pytest
 
-from vsphere_ai.connect import answers
-from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.stub import Stub
+from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.stub import Stub
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.connect.vmomi import vim
+from vsphere_ai.connect.wire import answers
+from vsphere_ai.connect.wire.vmomi import vim
 
 ENVELOPE = (
     '<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" '

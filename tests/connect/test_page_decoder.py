@@ -15,13 +15,13 @@ from pyVmomi import VmomiSupport
 from support.pages_by_pyvmomi import METHODS, Heard, by_pyvmomi, everything
 from support.places import ROOT
 
-from vsphere_ai.connect import page_decoder
-from vsphere_ai.connect.page_decoder import decode
-from vsphere_ai.connect.part_forms import Forms
-from vsphere_ai.connect.part_reader import PartReader
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.connect.wire_types import Unfamiliar
+from vsphere_ai.connect.wire import page_decoder
+from vsphere_ai.connect.wire.page_decoder import decode
+from vsphere_ai.connect.wire.part_forms import Forms
+from vsphere_ai.connect.wire.part_reader import PartReader
+from vsphere_ai.connect.wire.wire_types import Unfamiliar
 
 U2 = "vim.version.v7_0_2_0"
 NEWEST = VmomiSupport.newestVersions.GetName("vim")
@@ -489,7 +489,7 @@ def test_it_is_left_to_pyvmomi(what):
 
 
 def test_a_page_that_is_left_is_counted_and_read(fake, authority, limits, caplog):
-    caplog.set_level("DEBUG", "vsphere_ai.connect.session")
+    caplog.set_level("DEBUG", "vsphere_ai.connect.soap.session")
     fake.script["CreateContainerView"] = lambda _: '<returnval type="ContainerView">view-1</returnval>'
     inner = {"as usual": ORDINARY, "with a section": ORDINARY.replace(">a<", "><![CDATA[a]]><")}
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyVmomi import SoapAdapter, VmomiSupport, vim
 from support.raising import refused
 
-from vsphere_ai.connect.plain import NotExpressible, supports, to_object, to_plain, to_ref, to_vim
+from vsphere_ai.connect.wire.plain import NotExpressible, supports, to_object, to_plain, to_ref, to_vim
 from vsphere_ai.errors import Refused
 
 U2 = "vim.version.v7_0_2_0"

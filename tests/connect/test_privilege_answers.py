@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyVmomi import SoapAdapter, VmomiSupport
 
 from vsphere_ai.connect import vcenter
-from vsphere_ai.connect.privilege_answers import METHOD, held_of, privileges
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.connect.wire_types import Unfamiliar
+from vsphere_ai.connect.wire.privilege_answers import METHOD, held_of, privileges
+from vsphere_ai.connect.wire.wire_types import Unfamiliar
 
 U2 = "vim.version.v7_0_2_0"
 ENVELOPE = (

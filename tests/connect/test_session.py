@@ -9,8 +9,8 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.connect.leave import may_change, watch_logins
-from vsphere_ai.connect.plain import NotExpressible
 from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.connect.wire.plain import NotExpressible
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
 
 HOST = "HostSystem:host-1"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from support.gates import LONG
 
-from vsphere_ai.connect.shared_reads import AT_ONCE, SharedReads
+from vsphere_ai.connect.soap.shared_reads import AT_ONCE, SharedReads
 from vsphere_ai.errors import Unreachable
 from vsphere_ai.model.facts import Facts
 

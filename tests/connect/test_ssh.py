@@ -13,11 +13,11 @@ from support.gates import busy
 from support.raising import refused
 from support.ssh_host import KEY, OTHER, PASSWORD, RSA, connect, host, line, say  # noqa: F401
 
-from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.hostkeys import fingerprint
-from vsphere_ai.connect.ssh import LARGEST_OUTPUT, WEAK, fetch_host_key
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint, SshLimits, SshRefused
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.hostkeys import fingerprint
+from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT, WEAK, fetch_host_key
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint, SshLimits, SshRefused
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
 from vsphere_ai.model.facts import Output
 

@@ -12,9 +12,9 @@ import paramiko
 import pytest
 from support.ssh_host import KEY, PASSWORD, connect, host, line  # noqa: F401
 
-from vsphere_ai.connect.esxi import Ssh
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.ssh_endpoint import Broken, SshEndpoint, SshLimits
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshEndpoint, SshLimits
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
 from vsphere_ai.model.facts import Output
 

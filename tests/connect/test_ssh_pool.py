@@ -12,11 +12,11 @@ from support.gates import until
 from support.raising import refused
 from support.ssh_host import KEY, PASSWORD, host, say  # noqa: F401
 
-from vsphere_ai.connect import ssh, ssh_pool
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.leave import may_change
 from vsphere_ai.connect.probing import Prober
-from vsphere_ai.connect.ssh_endpoint import Broken, SshEndpoint
+from vsphere_ai.connect.secure_shell import ssh, ssh_pool
+from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshEndpoint
 from vsphere_ai.errors import OutcomeUnknown, Storage, Unreachable
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target

@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from support.raising import refused
 
-from vsphere_ai.connect import tag_service, tls
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.soap import tag_service
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import Denied, Unparsed, Unreachable
 from vsphere_ai.security import redaction

@@ -12,7 +12,7 @@ import trustme
 from support.gates import busy
 from support.raising import refused
 
-from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint, fetch_certificate
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Refused, Unreachable

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 import trustme
 
+from vsphere_ai.connect.secure_shell.trusted import keep_certificate
 from vsphere_ai.connect.tls import Endpoint, distrust, fetch_certificate, refusal
-from vsphere_ai.connect.trusted import keep_certificate
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Unreachable
 

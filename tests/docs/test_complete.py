@@ -14,8 +14,8 @@ import pytest
 
 from vsphere_ai import errors
 from vsphere_ai.cli.commands import SECTIONS, commands
-from vsphere_ai.cli.launch import MODE, MODES
 from vsphere_ai.cli.main import command
+from vsphere_ai.cli.train.launch import MODE, MODES
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.lab.guest.defects import KINDS as DEFECTS
 
@@ -195,7 +195,7 @@ def test_every_key_of_a_file_is_documented(name):
 
 def test_every_command_is_listed_by_the_help_as_its_module_says():
     sources = {
-        path.stem.replace("_", "-"): path.read_text("utf-8") for path in (ROOT / "vsphere_ai" / "cli").glob("*.py")
+        path.stem.replace("_", "-"): path.read_text("utf-8") for path in (ROOT / "vsphere_ai" / "cli").rglob("*.py")
     }
     stated = {name for name, text in sources.items() if re.search(r"^HELP_ENTRY\b", text, re.MULTILINE)}
     assert stated == set(commands()), 'a line each: HELP_ENTRY = "section", place, "text"'

@@ -23,11 +23,12 @@ from support.labs import started
 from support.steady import steady
 
 from vsphere_ai.app.training.launch.job import load_job
-from vsphere_ai.lab import process, scenario_file
+from vsphere_ai.lab import scenario_file
 from vsphere_ai.lab.faults import rule_file
-from vsphere_ai.language.document import Faults, load, parse_stream, text_of
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.lab.front import process
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.yaml_files.document import Faults, load, parse_stream, text_of
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

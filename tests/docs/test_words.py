@@ -46,7 +46,7 @@ BANNED = {
     r"meanwhile": "during the run, since planning",
     # the command is called bench
     (
-        r"(?<!make )(?<!/test )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!\")bench"
+        r"(?<!make )(?<!/test )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!cli[./]train[./])(?<!\")bench"
         r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|\.(?:preflight|slower|left|stopped)\b)"
     ): "session; benchmark",
     r"hops?": "link",
@@ -128,7 +128,7 @@ def test_words_of_the_field(room):
         ("a VM is left\n    # alone", ["left # alone"]),
         ("LEFT AS FOUND, as it was found, as_found", ["AS FOUND", "as it was found", "as found"]),
         ("bench; python bench/writes.py; make bench; benchmarks", ["bench"]),
-        ("`bench nccl`, vsphere-ai bench, cli/bench.py, a bench for nccl", ["bench"]),
+        ("`bench nccl`, vsphere-ai bench, cli/train/bench.py, a bench for nccl", ["bench"]),
         ("the VM is ill, ill-formed, will, I'll", ["ill"]),
         ("shop, hop, IPv6 hops", ["hop", "hops"]),
         ("hosts take turns; a turn ends. It is on", ["take turns", "a turn"]),

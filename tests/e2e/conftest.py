@@ -11,8 +11,8 @@ from support.places import INVENTORY
 from support.vm_sets import FARM, Sets
 from support.vm_sets import INVENTORY as POOLS
 
-from vsphere_ai.cli import json_stream, streams
-from vsphere_ai.connect.answers import Answer
+from vsphere_ai.cli.console import json_stream, streams
+from vsphere_ai.connect.wire.answers import Answer
 from vsphere_ai.runs import journal
 
 

@@ -44,7 +44,7 @@ def play(host, *layout):
 
 @pytest.fixture(scope="module")
 def busy_lab(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("busy")
     scenario = directory / "scenario.yml"

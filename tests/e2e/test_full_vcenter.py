@@ -22,7 +22,7 @@ PLAY = "- vms: vm-*\n  tuning: {extra_config: {bench.round: '1'}}\n"
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     (tmp_path / "farm.yml").write_text(FARM, encoding="utf-8")
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(tmp_path / "lab"))

@@ -7,7 +7,7 @@ import json
 import pytest
 from support.vm_sets import FARM, HOSTS, INVENTORY, play
 
-from vsphere_ai.connect.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.lab.guest.defects import KINDS
 from vsphere_ai.security.state_dir import state_dir
 

@@ -56,7 +56,7 @@ WORK = {
 
 @pytest.fixture(scope="module")
 def ssh_lab(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("ssh")
     (directory / "scenario.yml").write_text(FARM, encoding="utf-8")

@@ -18,8 +18,8 @@ from support.gates import LONG, until
 from support.seeds import cases, chance
 
 from tests.e2e.test_show_plans_empty import farm
-from vsphere_ai.language.document import load
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.yaml_files.document import load
 
 pytestmark = pytest.mark.lab
 FILES = ["playbook.yml", "vsphere-ai.yaml"]

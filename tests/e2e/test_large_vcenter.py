@@ -52,7 +52,7 @@ def planned(tmp_path_factory):
     Of the smaller one also: what an `apply` to two of its VMs reads, and how often in a row the plan waits when every
     answer of vCenter comes `LATENCY` later.
     """
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     found = {}
     for vms in (FEW, MANY):

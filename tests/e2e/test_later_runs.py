@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.processes import killed_at
 
-from vsphere_ai.model.run_record import RunDocuments
+from vsphere_ai.model.records.run_record import RunDocuments
 from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab

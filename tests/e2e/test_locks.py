@@ -23,7 +23,7 @@ from support.seeds import FULL
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.runs import journal, locks
 
 pytestmark = pytest.mark.lab

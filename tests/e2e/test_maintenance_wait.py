@@ -11,7 +11,8 @@ import pytest
 from support.gates import LONG
 from support.seeds import FULL, cases, chance
 
-from vsphere_ai.connect import session, task_monitor, vcenter
+from vsphere_ai.connect import vcenter
+from vsphere_ai.connect.soap import session, task_monitor
 
 pytestmark = pytest.mark.lab
 SCALE = 300

@@ -52,7 +52,7 @@ PLAY = f"- hosts: {ESX}\n  mig: {{gpus: {{'{A100}': ['3g.20gb:4', '2g.10gb:2', '
 
 @pytest.fixture(scope="module")
 def cut_lab(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("cut")
     scenario = directory / "scenario.yml"
@@ -98,8 +98,8 @@ def workshop(lab, cli):
     from vsphere_ai.app.estate.session import EstateRequest, Session
     from vsphere_ai.app.runs.plan_playbook import make_plan
     from vsphere_ai.app.runs.read_back import ReadBack
-    from vsphere_ai.language.inventory import find_inventory
-    from vsphere_ai.language.playbook import load_playbook
+    from vsphere_ai.language.inventories.inventory import find_inventory
+    from vsphere_ai.language.playbooks.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
     benches = []

@@ -41,7 +41,7 @@ BALANCED = {("2g.10gb", 0), ("1g.5gb", 2), ("1g.5gb", 3), ("3g.20gb", 4)}
 
 @pytest.fixture(scope="module")
 def parted_lab(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("parted")
     scenario = directory / "scenario.yml"

@@ -11,7 +11,7 @@ from support.pci_farms import shown
 from vsphere_ai import app
 from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.errors import Refused
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.training.nccl_topo import written
 
 pytestmark = pytest.mark.lab

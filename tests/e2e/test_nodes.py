@@ -11,7 +11,7 @@ from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
 from vsphere_ai.app.training.nodes import trust as nodes_trust
-from vsphere_ai.connect.hostkeys import fingerprint
+from vsphere_ai.connect.secure_shell.hostkeys import fingerprint
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.state_dir import lab_dir
 
@@ -71,7 +71,7 @@ def test_vms_by_name_need_no_set(estate):
 
 
 def farm_now():
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     return process.find(lab_dir()).get("/lab/farm")
 

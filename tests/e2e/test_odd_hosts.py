@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.connect.answers import Answer
+from vsphere_ai.connect.wire.answers import Answer
 
 pytestmark = pytest.mark.lab
 GOOD, RENAMED = "esx01.lab.local", b"esx02.lab.local"

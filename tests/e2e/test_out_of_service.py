@@ -13,7 +13,7 @@ from support.processes import apply, killed_at
 
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import out_records
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab

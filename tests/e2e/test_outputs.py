@@ -10,7 +10,7 @@ import pytest
 from support.seeds import chance
 from support.vm_sets import FARM, FULL, HOSTS, INVENTORY, play
 
-from vsphere_ai.language.output import FIELDS, NIC_FIELDS
+from vsphere_ai.language.playbooks.output import FIELDS, NIC_FIELDS
 
 pytestmark = pytest.mark.lab
 OUTPUTS = """

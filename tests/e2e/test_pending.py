@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.security.credentials import fetch
 
 pytestmark = pytest.mark.lab

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from vsphere_ai.cli.main import main
-from vsphere_ai.connect.session import Session
+from vsphere_ai.connect.soap.session import Session
 
 pytestmark = pytest.mark.lab
 PLAIN = 40

@@ -9,10 +9,10 @@ from support.vm_sets import FARM, FULL, INVENTORY
 
 from vsphere_ai import app
 from vsphere_ai.app.training.nodes.preflight import preflight
-from vsphere_ai.connect.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.health.preflight import Wanted
-from vsphere_ai.lab import process
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.lab.front import process
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 pytestmark = pytest.mark.lab
 SCRIPT, PYTHON = "/shared/train.py", "/usr/bin/python3"

@@ -9,7 +9,7 @@ from support.places import INVENTORY
 
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 pytestmark = pytest.mark.lab
 SESSION = {"RetrieveServiceContent": 1, "Login": 1, "Logout": 1}

@@ -319,7 +319,7 @@ TOOL = (sys.executable, "-m", "vsphere_ai")
 @contextlib.contextmanager
 def small_farm(tmp_path, monkeypatch):
     """A farm of a lab of its own; everything is as it was in the end."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     farm = (R0 / "farm.yml").read_text(encoding="utf-8")
     text, changed = re.subn(r"(?m)^timing: .*$", TIMING, farm)

@@ -216,7 +216,7 @@ def test_the_traces_are_found_where_nothing_is_masked(sets, cli, monkeypatch, tm
     """The same without the redactor: whatever is looked for is found, so that an empty result means something."""
     cli.file(set_of(reference("file", WORD)))
     sets.lab.set_faults([{"on": "CloneVM_Task", "do": {"task-echoes": "InvalidName"}}])
-    monkeypatch.setattr("vsphere_ai.connect.faults.untrusted", str)
+    monkeypatch.setattr("vsphere_ai.connect.soap.faults.untrusted", str)
     monkeypatch.setattr("vsphere_ai.security.exceptions.untrusted", str)
     monkeypatch.setattr(redaction, "clean", str)
     monkeypatch.setattr("vsphere_ai.runs.journal.clean", str)

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from support.seeds import cases, chance
 
-from vsphere_ai.connect.answers import Answer
-from vsphere_ai.language.patterns import expand
+from vsphere_ai.connect.wire.answers import Answer
+from vsphere_ai.language.inventories.patterns import expand
 
 pytestmark = pytest.mark.lab
 GPU = {"board": "a100-40gb", "device_id": "20f1"}

@@ -21,7 +21,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import Process, apply
 from support.seeds import SEED, by_level
 
-from vsphere_ai.cli import signals
+from vsphere_ai.cli.console import signals
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"

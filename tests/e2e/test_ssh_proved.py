@@ -244,7 +244,9 @@ def test_a_service_that_starts_with_its_host_is_enough_for_never(cli, ledger, so
 
 def test_a_host_that_cannot_be_read_back_any_more_is_left_again_at_once(cli, lab, farm, ledger, monkeypatch):
     """Its key changes during the window: no reboot was sent, and nothing there needs maintenance mode."""
-    monkeypatch.setattr("vsphere_ai.connect.ssh_pool.MOST_OPEN", 0)  # on an open connection it would not show
+    monkeypatch.setattr(
+        "vsphere_ai.connect.secure_shell.ssh_pool.MOST_OPEN", 0
+    )  # on an open connection it would not show
     pause = cli.file(
         "- hosts: esx01.lab.local\n  nics: {vmnic4: {pause: {rx: false, tx: false}}}\n"
         "  rolling: {evacuate: power_off}\n"

@@ -15,7 +15,8 @@ from support.gates import LONG, busy
 from support.places import INVENTORY, PLAYBOOKS
 from support.seeds import FULL
 
-from vsphere_ai.connect import task_monitor, vcenter
+from vsphere_ai.connect import vcenter
+from vsphere_ai.connect.soap import task_monitor
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 

@@ -37,7 +37,7 @@ HALF = "- vms: {}\n  vgpu: [grid_a100-3-20c]\n"
 
 @pytest.fixture(scope="module")
 def vm_lab(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("vms")
     scenario = directory / "scenario.yml"

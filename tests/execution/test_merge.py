@@ -14,8 +14,8 @@ from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, spelled
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.module_options import changed, merged, parsed, written
-from vsphere_ai.model.pending import Pending, closed_by, opened_by
+from vsphere_ai.model.names.module_options import changed, merged, parsed, written
+from vsphere_ai.model.records.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.steps import HostBack, Invoke, Shell
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.resume import lay_over

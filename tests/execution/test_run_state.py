@@ -10,7 +10,7 @@ from support.farms import farm
 
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NoRoom, NotVerified, OutcomeUnknown, StepFailed
 from vsphere_ai.execution.run_state import RunState
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.steps import (
     AsPlanned,
     EnterMaintenance,

@@ -24,8 +24,8 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution import runner
 from vsphere_ai.execution.runner import Runner
-from vsphere_ai.language.play import Rolling
-from vsphere_ai.model.pending import NoRecord, Pending
+from vsphere_ai.language.playbooks.play import Rolling
+from vsphere_ai.model.records.pending import NoRecord, Pending
 from vsphere_ai.planning.outcome import failures
 
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)

@@ -11,7 +11,7 @@ from support.missions import DESIRED, PROFILE, VMS, finished_farm
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.oracles import ORACLES
 from vsphere_ai.app.project.explanations import explain
-from vsphere_ai.connect.plain import privilege_of
+from vsphere_ai.connect.wire.plain import privilege_of
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution import vcenter_checks
 from vsphere_ai.execution.vcenter_checks import with_answers
@@ -19,8 +19,8 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem
 from vsphere_ai.model.steps import EnterMaintenance, Lifecycle, Migrate, PowerOn
 from vsphere_ai.planning.check_privileges import for_checks
-from vsphere_ai.planning.rolling import Roll
-from vsphere_ai.planning.schedule import Impact, PlannedStep
+from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

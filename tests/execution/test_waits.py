@@ -21,12 +21,12 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution.actions import context, waits
 from vsphere_ai.execution.actions.waits import describe_left
-from vsphere_ai.gpu.live import GPUS
+from vsphere_ai.gpu.smi.live import GPUS
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, HostBack
-from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.scheduling.health import Found
 
 BOOT = "2026-01-01T00:00:00+00:00"
 BOOTED = "2026-01-01T00:10:00+00:00"

@@ -19,7 +19,7 @@ from vsphere_ai.fleet.lease import Held, Terms, clock
 from vsphere_ai.fleet.rpc import Caller, Listener
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.shard import Shard, outcome_of
-from vsphere_ai.model.run_record import RunDocuments, RunRecord
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.runs import journal, replica

@@ -13,7 +13,7 @@ from vsphere_ai.fleet.address import parse_address
 from vsphere_ai.fleet.certificates import TlsFiles
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.worker import WorkerRequest, _own_journals, work
-from vsphere_ai.model.run_record import RunRecord
+from vsphere_ai.model.records.run_record import RunRecord
 from vsphere_ai.runs import journal, locks
 from vsphere_ai.security.state_dir import own_folder
 

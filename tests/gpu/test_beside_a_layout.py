@@ -3,7 +3,7 @@
 import pytest
 from support.estates import ESX1, OFF, ON, PCI, estate, gpu_info, guest, host, made, smi, vgpu_device, vm, wants
 
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware

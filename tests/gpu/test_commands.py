@@ -1,7 +1,7 @@
 import pytest
 
 from vsphere_ai.gpu import commands
-from vsphere_ai.model.pci_address import normal_pci
+from vsphere_ai.model.names.pci_address import normal_pci
 
 
 def test_argv_of_every_command():

@@ -1,8 +1,8 @@
 import pytest
 
 from vsphere_ai.gpu.catalog import board, boards
-from vsphere_ai.gpu.drawing import draw
-from vsphere_ai.gpu.search import Instance, full_layouts, plain_profiles
+from vsphere_ai.gpu.mig.drawing import draw
+from vsphere_ai.gpu.mig.search import Instance, full_layouts, plain_profiles
 
 
 def test_picture_of_a_layout_with_a_hole():

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.fragmentation import fragmentation
-from vsphere_ai.gpu.search import Instance, Placed, allowed, placed_layouts
+from vsphere_ai.gpu.mig.fragmentation import fragmentation
+from vsphere_ai.gpu.mig.search import Instance, Placed, allowed, placed_layouts
 
 A100 = board("a100-40gb")
 LAYOUTS = [tuple(s.instance for s in layout) for layout in placed_layouts(A100, A100.profiles)]

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_transcripts import FOLDER, calls
 
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.layout import Item, LayoutError, parse, parse_item
+from vsphere_ai.gpu.mig.layout import Item, LayoutError, parse, parse_item
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from support.estates import A100, ESX1, OFF, ON, PCI, host, pci_device, smi
 
-from vsphere_ai.gpu import layout, listed_board, vgpu
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
-from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
-from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
-from vsphere_ai.gpu.placement import transition
-from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.mig import layout
+from vsphere_ai.gpu.mig.placement import transition
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.smi.live import GPUS, PLACEMENTS, PROFILES
+from vsphere_ai.gpu.vgpus import listed_board, vgpu
+from vsphere_ai.gpu.vgpus.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.model.facts import Output, ProbeFailure
 
 sys.path.insert(0, str(Path(__file__).parent))

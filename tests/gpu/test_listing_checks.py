@@ -6,9 +6,9 @@ import pytest
 from gpu_transcripts import FILES, calls
 from support.estates import ESX1, OFF, ON, PCI, host, smi
 
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu.listing_checks import check
-from vsphere_ai.gpu.listings import (
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.listing_checks import check
+from vsphere_ai.gpu.smi.listings import (
     GpuStatus,
     UnreadableOutput,
     parse_compute_instances,

@@ -9,11 +9,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gpu_transcripts import FILES, calls, listings
 
-from vsphere_ai.gpu import listings as parsers
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.search import Instance as Placed
-from vsphere_ai.gpu.search import mask_of, room, spots
+from vsphere_ai.gpu.mig.search import Instance as Placed
+from vsphere_ai.gpu.mig.search import mask_of, room, spots
+from vsphere_ai.gpu.smi import listings as parsers
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
 
 BOARDS = {
     "a100-80gb": "a100-80gb",

@@ -4,11 +4,11 @@ import pytest
 from support.estates import A100, ESX1, ON, PCI, estate, gpu_info, guest, host, pci_device, smi, vm
 from support.raising import refused
 
-from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.devices import boards_of, nvidia_gpus
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 
 FIRST, SECOND = PCI

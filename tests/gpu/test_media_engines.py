@@ -9,10 +9,10 @@ from itertools import combinations
 import pytest
 
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.layout import parse
-from vsphere_ai.gpu.ondemand import claim, mig_state
-from vsphere_ai.gpu.placement import Impossible, transition
-from vsphere_ai.gpu.search import Instance, placed_layouts
+from vsphere_ai.gpu.mig.layout import parse
+from vsphere_ai.gpu.mig.placement import Impossible, transition
+from vsphere_ai.gpu.mig.search import Instance, placed_layouts
+from vsphere_ai.gpu.vgpus.ondemand import claim, mig_state
 from vsphere_ai.lab.hardware.gpu import Gpu, Nvml, NvmlError
 
 PRO = board("rtx-pro-6000-blackwell")

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from vsphere_ai.gpu.catalog import board, boards
-from vsphere_ai.gpu.combinations import combinations
-from vsphere_ai.gpu.mixed_sizes import MixedState, added, free_places, mixed_state, places, surely_fits
-from vsphere_ai.gpu.slot import GpuSlot, Sharing
+from vsphere_ai.gpu.vgpus.combinations import combinations
+from vsphere_ai.gpu.vgpus.mixed_sizes import MixedState, added, free_places, mixed_state, places, surely_fits
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Sharing
 
 # "Supported Placement IDs" of the NVIDIA Virtual GPU Software User Guide, vGPU placements for GPUs in mixed-size mode
 FOURS = (0, 6, 10, 16, 20, 26, 30, 36, 40, 46, 50, 56, 60, 66, 70, 76)

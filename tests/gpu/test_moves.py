@@ -6,10 +6,10 @@ import re
 import pytest
 
 from vsphere_ai.gpu.catalog import board, boards
-from vsphere_ai.gpu.layout import parse
-from vsphere_ai.gpu.moves import enabling, moves, moves_on_paper
-from vsphere_ai.gpu.placement import Impossible, transition
-from vsphere_ai.gpu.search import Instance, Transition
+from vsphere_ai.gpu.mig.layout import parse
+from vsphere_ai.gpu.mig.moves import enabling, moves, moves_on_paper
+from vsphere_ai.gpu.mig.placement import Impossible, transition
+from vsphere_ai.gpu.mig.search import Instance, Transition
 
 PCI = "0000:3b:00.0"
 A100 = board("a100-40gb")

@@ -3,10 +3,10 @@ from collections import Counter
 
 import pytest
 
-from vsphere_ai.gpu import ondemand
 from vsphere_ai.gpu.catalog import UnknownProfile, board, boards
-from vsphere_ai.gpu.ondemand import MigState, best_order, claim, default_starts, mig_state, unreachable
-from vsphere_ai.gpu.search import Instance, Wanted, allowed, arrangements
+from vsphere_ai.gpu.mig.search import Instance, Wanted, allowed, arrangements
+from vsphere_ai.gpu.vgpus import ondemand
+from vsphere_ai.gpu.vgpus.ondemand import MigState, best_order, claim, default_starts, mig_state, unreachable
 from vsphere_ai.lab.hardware import boards as lab_boards
 from vsphere_ai.lab.hardware.gpu import Gpu, NvmlError
 

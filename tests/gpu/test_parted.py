@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.gpu import parted
 from vsphere_ai.gpu.catalog import boards
-from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.parted import Entry, entry_for, together, write
-from vsphere_ai.language.document import Faults, parse
+from vsphere_ai.gpu.mig import parted
+from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.parted import Entry, entry_for, together, write
+from vsphere_ai.language.yaml_files.document import Faults, parse
 
 
 def read(text):

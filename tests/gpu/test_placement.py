@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from vsphere_ai.gpu.advice import nearest, pool
 from vsphere_ai.gpu.catalog import UnknownProfile, board, boards
-from vsphere_ai.gpu.layout import Item, parse
-from vsphere_ai.gpu.placement import Impossible, transition
-from vsphere_ai.gpu.search import Instance, Transition, full_layouts, placed_layouts, plain_profiles
+from vsphere_ai.gpu.mig.advice import nearest, pool
+from vsphere_ai.gpu.mig.layout import Item, parse
+from vsphere_ai.gpu.mig.placement import Impossible, transition
+from vsphere_ai.gpu.mig.search import Instance, Transition, full_layouts, placed_layouts, plain_profiles
 
 A100 = board("a100-40gb")
 A30 = board("a30-24gb")

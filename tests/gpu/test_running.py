@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.estates import ESX1, ON, PCI, estate, gpu_info, guest, host, smi, vm
 from support.raising import refused
 
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.running import RunningVgpu, parse_running
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
 from vsphere_ai.model.facts import Output, ProbeFailure
 
 CAPTURED = (Path(__file__).parent / "fixtures" / "vgpu-q-t4.txt").read_text("utf-8")

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gpu_transcripts import FOLDER
 
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.smi_xml import GpuInXml, MigDevice, Xml, parse_xml
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.smi.smi_xml import GpuInXml, MigDevice, Xml, parse_xml
 
 A100 = (FOLDER / "xml" / "a100.xml").read_text("utf-8")
 NO_ID = "GPU-00000000-0000-0000-0000-000000000000"

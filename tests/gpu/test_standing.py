@@ -2,8 +2,8 @@ import pytest
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.standing import standing
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.mig.standing import standing
 
 A100, A30 = board("a100-40gb"), board("a30-24gb")
 

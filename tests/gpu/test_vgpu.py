@@ -1,7 +1,7 @@
 import pytest
 
-from vsphere_ai.gpu import vgpu
 from vsphere_ai.gpu.catalog import board, boards
+from vsphere_ai.gpu.vgpus import vgpu
 
 
 @pytest.mark.parametrize(

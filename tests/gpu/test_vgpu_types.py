@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vsphere_ai.gpu import vgpu
 from vsphere_ai.gpu.catalog import board_of_device, boards
-from vsphere_ai.gpu.combinations import combinations, full_combinations
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.slot import GpuSlot, Running, most, plus, step
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.vgpus import vgpu
+from vsphere_ai.gpu.vgpus.combinations import combinations, full_combinations
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, most, plus, step
 from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.boards import board_keys
 from vsphere_ai.lab.hardware.gpu import Gpu

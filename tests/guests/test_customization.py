@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyVmomi import vim
 
-from vsphere_ai.connect.plain import to_plain, to_vim
+from vsphere_ai.connect.wire.plain import to_plain, to_vim
 from vsphere_ai.guests.cloud_init import Guest, User, extra_config
 from vsphere_ai.guests.customization import Card, customization_problems, linux_prep
 from vsphere_ai.guests.netplan import GuestNic, Route

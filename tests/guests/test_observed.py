@@ -13,7 +13,7 @@ from vsphere_ai.guests.netplan import GuestNic, network_config, network_text
 from vsphere_ai.guests.observed import observed_network
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
-from vsphere_ai.report.guest_text import networks_document, networks_text, remarks_text
+from vsphere_ai.report.network.guest_text import networks_document, networks_text, remarks_text
 
 VM = Target("vm", "trn-01", "VirtualMachine:vm-1")
 NICS = (

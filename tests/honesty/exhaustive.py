@@ -89,10 +89,11 @@ class _Way:
     # -- work
 
     def _window(self, host: str, way: str) -> None:
-        from vsphere_ai.lab.managed import evacuation, migration
+        from vsphere_ai.lab.managed.drs import evacuation
         from vsphere_ai.lab.managed.placement import drs_level
-        from vsphere_ai.lab.managed.power import power_off_now
         from vsphere_ai.lab.managed.running_vms import powered_on
+        from vsphere_ai.lab.managed.vm_tasks import migration
+        from vsphere_ai.lab.managed.vm_tasks.power import power_off_now
 
         at = self.farm.named[f"host:{host}"]
         running = powered_on(self.farm, at)
@@ -113,7 +114,7 @@ class _Way:
         self._back([vm["name"] for vm in off])
 
     def _cycle(self, names: list[str]) -> None:
-        from vsphere_ai.lab.managed.power import power_off_now
+        from vsphere_ai.lab.managed.vm_tasks.power import power_off_now
 
         for name in names:
             power_off_now(self.farm, self._vm(name), "off")
@@ -122,7 +123,7 @@ class _Way:
     def _back(self, names: list[str]) -> None:
         """Reconfigure VMs that are off and power them on, in any order."""
         from vsphere_ai.lab.managed.placement import drs_level
-        from vsphere_ai.lab.managed.power import check_power_on, power_on_now
+        from vsphere_ai.lab.managed.vm_tasks.power import check_power_on, power_on_now
 
         for name in names:
             self._reconfigure(name)
@@ -135,8 +136,8 @@ class _Way:
     def _reconfigure(self, name: str) -> None:
         from pyVmomi import vim
 
-        from vsphere_ai.lab.managed.reconfigure import changed_config
-        from vsphere_ai.lab.managed.virtual_machine import refresh
+        from vsphere_ai.lab.managed.vm_tasks.reconfigure import changed_config
+        from vsphere_ai.lab.managed.vms.virtual_machine import refresh
 
         wanted = self.changes.pop(name, None)
         if wanted is None:
@@ -159,8 +160,9 @@ class _Way:
     def _make(self, of: dict[str, Any]) -> None:
         """Clone the VMs of a set, each on some host, and power them on."""
         from vsphere_ai.lab.admission import Occasion, case_of, check
-        from vsphere_ai.lab.managed import resource_pools, virtual_machine
-        from vsphere_ai.lab.managed.power import power_on_now
+        from vsphere_ai.lab.managed.clusters import resource_pools
+        from vsphere_ai.lab.managed.vm_tasks.power import power_on_now
+        from vsphere_ai.lab.managed.vms import virtual_machine
         from vsphere_ai.lab.scenario import Vm, expand
 
         hosts = of["hosts"] or [n.removeprefix("host:") for n in self.farm.named if n.startswith("host:")]

@@ -76,7 +76,7 @@ class Court:
 
     def judge(self, case: Case) -> Verdict:
         """Write the files of a case, start its lab, plan, apply, and look."""
-        from vsphere_ai.lab import process
+        from vsphere_ai.lab.front import process
 
         self.number += 1
         here = self.folder / str(self.number)

@@ -24,7 +24,7 @@ class Labs:
 
     def start(self, directory: Path, scenario: Path, seconds: float = 300.0):
         """Start a lab in a directory and return it when it serves; `AssertionError` with what it said when not."""
-        from vsphere_ai.lab import process
+        from vsphere_ai.lab.front import process
 
         directory.mkdir(mode=0o700)
         self.process.stdin.write(json.dumps([str(directory), str(scenario)]) + "\n")
@@ -67,7 +67,7 @@ def _alive(pid: int) -> bool:
 def serve() -> None:
     """Fork a lab for every line that comes, until no more come."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from vsphere_ai.lab import build, main, process  # noqa: F401
+    from vsphere_ai.lab import build
     from vsphere_ai.lab.scenario_file import load
 
     build.build(load(None), "warm")  # pyVmomi loads its types when they are first used
@@ -97,7 +97,7 @@ def _way(scenario: Path, job) -> bool | None:
 
 
 def _lab(directory: Path, scenario: str, parent: int) -> None:
-    from vsphere_ai.lab import main
+    from vsphere_ai.lab.front import main
 
     code = 70
     try:

@@ -12,7 +12,7 @@ from support.kubernetes_manifests import FILES, FOLDER, command_line, documents,
 from support.places import ROOT
 
 from vsphere_ai.cli.main import command as program
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 KINDS = {
     "Namespace": "v1", "Service": "v1", "ConfigMap": "v1", "PersistentVolumeClaim": "v1", "Deployment": "apps/v1",

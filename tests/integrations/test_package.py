@@ -26,7 +26,7 @@ from support.places import ROOT
 from support.required import required
 
 from vsphere_ai import __version__
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg")

@@ -27,7 +27,7 @@ from support.pods import (
 from vsphere_ai.addresses.pool import Affinity, Pool, Route
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
-from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.names.networks import address_range
 
 IPVLAN = SpiderpoolOptions(cni="ipvlan")
 BOTH = pytest.mark.parametrize("how", [SPIDERPOOL, OPERATOR], ids=["spiderpool", "network-operator"])

@@ -14,7 +14,7 @@ from support.pods import DROPS, PASSES, card, ethernet, exported, machine, passe
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
-from vsphere_ai.model.networks import address_range, range_of
+from vsphere_ai.model.names.networks import address_range, range_of
 
 OPTIONS = st.one_of(
     st.builds(SpiderpoolOptions, cni=st.sampled_from(["macvlan", "ipvlan"]), subnets=st.booleans()),

@@ -10,8 +10,8 @@ from pyVmomi import vim
 from vsphere_ai.lab import admission
 from vsphere_ai.lab.admission import Occasion, case_of
 from vsphere_ai.lab.build import build
-from vsphere_ai.lab.managed import power
-from vsphere_ai.lab.managed.reconfigure import changed_config
+from vsphere_ai.lab.managed.vm_tasks import power
+from vsphere_ai.lab.managed.vm_tasks.reconfigure import changed_config
 from vsphere_ai.lab.scenario_file import parse
 
 HOST = "cpu_cores: 64, cpu_mhz: 2500, memory_gb: 1024, system_memory_mb: 24576, system_cpu_mhz: 4000"
@@ -266,7 +266,7 @@ def test_24_vms_apart_bind_drs_and_no_hand():
 
 
 def test_26_dynamic_devices_are_matched_not_taken_in_turn():
-    from vsphere_ai.lab.managed.devices_pci import _share_out
+    from vsphere_ai.lab.managed.vms.devices_pci import _share_out
 
     assert _share_out([["a30", "a100"], ["a30"]]) == ["a100", "a30"]
     assert _share_out([["a30"], ["a30"]]) is None

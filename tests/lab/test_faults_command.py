@@ -8,7 +8,7 @@ from pyVmomi import vim
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 RULES = "- {on: PowerOnVM_Task, nth: 1, do: lost-reply}\n- {on: any, probability: 0.5, do: {delay: 1ms}}\n"
 

@@ -7,7 +7,8 @@ from support.growing import Calls
 
 from vsphere_ai.lab.admission import Occasion
 from vsphere_ai.lab.build import build
-from vsphere_ai.lab.managed import power, virtual_machine
+from vsphere_ai.lab.managed.vm_tasks import power
+from vsphere_ai.lab.managed.vms import virtual_machine
 from vsphere_ai.lab.scenario_file import load
 
 SCENARIO = """

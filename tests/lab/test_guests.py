@@ -9,10 +9,10 @@ import pytest
 from support.guest_farm import guest_farm
 
 from vsphere_ai import app
-from vsphere_ai.connect.guest_ssh import GuestSsh, GuestTimedOut
-from vsphere_ai.connect.ssh_endpoint import SshRefused
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshRefused
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 FARM = guest_farm(4, "  - {name: plain, host: esx01.lab.local, folder: ai, network: dvpg-lan, power: on}\n")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.gpu.running import parse_running
+from vsphere_ai.gpu.smi.running import parse_running
 from vsphere_ai.lab.hardware import parts, vgpu
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Guest, Host

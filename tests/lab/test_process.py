@@ -10,10 +10,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from vsphere_ai.cli.lab import command
+from vsphere_ai.cli.setup.lab import command
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.lab import process
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.lab.front import process
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 BARE = "name: bare\nhosts: [{name: esx1}]\n"
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.lab import shortcuts
-from vsphere_ai.lab.shortcuts import headers
+from vsphere_ai.lab.front import shortcuts
+from vsphere_ai.lab.front.shortcuts import headers
 
 NAME = st.text("abcXYZ-_ :\t\x00é", max_size=6)
 VALUE = st.text('ab 0;,="\t:\x00é\x7f', max_size=8)
@@ -50,7 +50,7 @@ import itertools, json, sys
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 if sys.argv[1] == "short":
-    from vsphere_ai.lab.shortcuts import take
+    from vsphere_ai.lab.front.shortcuts import take
     take()
 spec, host = vim.vm.ConfigSpec, vim.HostSystem("host-1")
 long, byte = Vmomi.GetVmodlType("long"), Vmomi.GetVmodlType("byte")

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 from filelock import FileLock
 
-from vsphere_ai.cli import lab
-from vsphere_ai.lab import process, starting
+from vsphere_ai.cli.setup import lab
 from vsphere_ai.lab.build import build
+from vsphere_ai.lab.front import process, starting
+from vsphere_ai.lab.front.starting import FILE, Patience, Progress, StartTimeout, Wait
 from vsphere_ai.lab.scenario_file import parse
-from vsphere_ai.lab.starting import FILE, Patience, Progress, StartTimeout, Wait
 
 PROGRAM = """#!{python}
 import os, sys, time
@@ -200,7 +200,7 @@ def test_a_lab_that_does_not_answer_is_not_taken_for_one_that_is_gone(directory,
 
 
 def test_the_default_farm_passes_every_stage(tmp_path):
-    from vsphere_ai.lab import main
+    from vsphere_ai.lab.front import main
 
     texts = []
 

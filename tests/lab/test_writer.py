@@ -7,8 +7,8 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vsphere_ai.lab import writer
 from vsphere_ai.lab.build import build
+from vsphere_ai.lab.front.shortcuts import take
 from vsphere_ai.lab.scenario_file import load
-from vsphere_ai.lab.shortcuts import take
 from vsphere_ai.lab.wire import element
 
 VERSIONS = ["vim.version.v7_0_2_0", VmomiSupport.newestVersions.GetName("vim"), "vim.version.version11"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
 
 BROKEN = Path(__file__).parent / "broken"
 

@@ -8,11 +8,11 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventory import Group, Inventory
-from vsphere_ai.language.patterns import PatternError, condition, condition_of, members, parse
-from vsphere_ai.language.selected import ASKED, RECORD
-from vsphere_ai.language.selection import narrow, select
-from vsphere_ai.language.selectors import SELECTORS, HostGroup, Unread, VmGroup
+from vsphere_ai.language.inventories.inventory import Group, Inventory
+from vsphere_ai.language.inventories.patterns import PatternError, condition, condition_of, members, parse
+from vsphere_ai.language.inventories.selected import ASKED, RECORD
+from vsphere_ai.language.inventories.selection import narrow, select
+from vsphere_ai.language.inventories.selectors import SELECTORS, HostGroup, Unread, VmGroup
 from vsphere_ai.model.facts import About, Estate, Facts
 
 HERE = Mark("play.yml", 3, 10)

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.language.document import Faults, excerpt, load, parse
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, parse
 
 # What YAML 1.1 readers take for numbers, times, dates and switches; the ids of this trade look like that.
 TRICKY = [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.play import from_document, to_document
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.play import from_document, to_document
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

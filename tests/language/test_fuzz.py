@@ -18,10 +18,10 @@ from support.places import ROOT
 from support.seeds import by_level
 
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language.document import parse
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.variables import Overrides
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.playbooks.variables import Overrides
+from vsphere_ai.language.yaml_files.document import parse
 from vsphere_ai.resources import kinds
 
 FILES, PARTS = by_level((20_000, 1), (50_000, 2), (500_000, 10))

@@ -107,7 +107,8 @@ MEASURE = """
 import contextlib, io, json, re, sys, time
 from pathlib import Path
 from vsphere_ai.cli.main import main
-import vsphere_ai.language.playbook, vsphere_ai.app.estate.session, vsphere_ai.resources, vsphere_ai.lab.scenario_file
+import vsphere_ai.language.playbooks.playbook, vsphere_ai.app.estate.session, vsphere_ai.resources
+import vsphere_ai.lab.scenario_file
 import vsphere_ai.lab.faults.rule_file
 vsphere_ai.resources.kinds()
 for bomb in sorted(Path("bombs").iterdir()):

@@ -6,10 +6,10 @@ import pytest
 from support.places import PLAYBOOKS
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.document import parse
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.patterns import parse as parse_pattern
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.inventories.patterns import parse as parse_pattern
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.yaml_files.document import parse
 from vsphere_ai.resources import kinds
 
 PLAYBOOK = """- name: hosts

@@ -8,9 +8,9 @@ import pytest
 from language.variables_support import Files, stated
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language import include
-from vsphere_ai.language.desired import desired
-from vsphere_ai.language.yaml import MAX_NODES
+from vsphere_ai.language.playbooks.desired import desired
+from vsphere_ai.language.yaml_files import include
+from vsphere_ai.language.yaml_files.yaml import MAX_NODES
 
 VMS = "- vms: {}\n  vgpu: [x]\n"
 

@@ -4,7 +4,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language.inventory import HostGroup, SshSettings, VmGroup, load_inventory, split_peer
+from vsphere_ai.language.inventories.inventory import HostGroup, SshSettings, VmGroup, load_inventory, split_peer
 
 FULL = """\
 vcenters:

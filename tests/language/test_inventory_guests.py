@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 VCENTER = "vcenters: {a: {address: a, username: u, password: 'env:P'}}\n"
 

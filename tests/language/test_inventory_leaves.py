@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 
 HEAD = """\
 vcenters: {v: {address: v.example.com, username: u, password: "env:VSPHERE_AI_PASSWORD"}}

@@ -11,7 +11,7 @@ import pytest
 from support import raising
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language import inventory
+from vsphere_ai.language.inventories import inventory
 from vsphere_ai.security import file_ownership
 
 TEXT = "vcenters:\n  lab:\n    address: vc.lab.local\n    username: u\n    password: env:P\n"

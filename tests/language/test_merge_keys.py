@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from language.variables_support import Files, stated
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.document import Faults, parse
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.merge_keys import load
-from vsphere_ai.language.yaml import MAX_DEPTH
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.yaml_files.document import Faults, parse
+from vsphere_ai.language.yaml_files.merge_keys import load
+from vsphere_ai.language.yaml_files.yaml import MAX_DEPTH
 
 
 @pytest.fixture

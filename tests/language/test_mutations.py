@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.document import parse
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.patterns import PatternError
-from vsphere_ai.language.patterns import parse as parse_pattern
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.inventories.patterns import PatternError
+from vsphere_ai.language.inventories.patterns import parse as parse_pattern
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.yaml_files.document import parse
 
 ROOT = Path(__file__).parents[2]
 PLAYBOOKS = tuple(path.read_bytes() for path in sorted((ROOT / "playbooks").glob("*.yml")))

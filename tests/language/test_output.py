@@ -6,8 +6,8 @@ import pytest
 from support.vm_sets import play
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.output import FIELDS, NIC_FIELDS
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.playbooks.output import FIELDS, NIC_FIELDS
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
 PLAYS = play("train-[01:04]:!train-02") + play("data-[1:2]", name="data", nics=2)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.desired import desired, vcenters
-from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VCenterSettings
-from vsphere_ai.language.play import Power, Rolling, from_document, to_document
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import Group, HostGroup, Inventory, VCenterSettings
+from vsphere_ai.language.playbooks.desired import desired, vcenters
+from vsphere_ai.language.playbooks.play import Power, Rolling, from_document, to_document
+from vsphere_ai.language.playbooks.playbook import load_playbook
 
 FULL = """\
 - name: GPU hosts

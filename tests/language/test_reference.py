@@ -6,8 +6,8 @@ import pytest
 from support.vm_sets import play
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.reference import Unresolved
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.playbooks.reference import Unresolved
 from vsphere_ai.resources import kinds
 
 VALUES = {"lan": "dvpg-lan", "cpus": 8, "pools": ("mgmt", "storage"), "text": "a ${b}", "range": "[01:02]"}

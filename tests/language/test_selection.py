@@ -7,9 +7,9 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VmGroup
-from vsphere_ai.language.patterns import MAX_NAMES, PatternError, Term, expand, parse
-from vsphere_ai.language.selection import narrow, select
+from vsphere_ai.language.inventories.inventory import Group, HostGroup, Inventory, VmGroup
+from vsphere_ai.language.inventories.patterns import MAX_NAMES, PatternError, Term, expand, parse
+from vsphere_ai.language.inventories.selection import narrow, select
 from vsphere_ai.model.facts import About, Estate, Facts
 
 HERE = Mark("play.yml", 3, 10)

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.language.document import Faults, parse
-from vsphere_ai.language.validation import Place, describe, settable, validate
+from vsphere_ai.language.yaml_files.document import Faults, parse
+from vsphere_ai.language.yaml_files.validation import Place, describe, settable, validate
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import observed
-from vsphere_ai.model.suggestion import suggest
 
 
 def _even(name):

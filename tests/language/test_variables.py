@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from language.variables_support import Files, stated
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.play import from_document, to_document
+from vsphere_ai.language.playbooks.play import from_document, to_document
 
 DECLARED = """\
 - vars:

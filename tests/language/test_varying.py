@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from language.variables_support import Files
 
 from vsphere_ai.errors import Conflict, InputError
-from vsphere_ai.language.desired import desired, pinned, split
-from vsphere_ai.language.play import from_document, to_document
+from vsphere_ai.language.playbooks.desired import desired, pinned, split
+from vsphere_ai.language.playbooks.play import from_document, to_document
 
 PLAY = """\
 - vars: {mode: enabled, layout: 3g.20gb}

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.playbooks.playbook import load_playbook
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrxZoZZQhnUBg3MJrEqHEH5Oe5XoD7XeUaGsB3bnbn ops@lab"
 GOOD = {

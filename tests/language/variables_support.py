@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.variables import Overrides
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.playbooks.variables import Overrides
 
 VCENTERS = "vcenters: {lab: {address: vc.example.com, username: u, password: 'env:VC'}}\n"
 

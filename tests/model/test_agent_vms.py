@@ -8,13 +8,13 @@ import pytest
 from support.estates import ABOUT, ESX1, ESX2, estate, guest, host, made, vm, wants
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventory import Group, Inventory, VmGroup
-from vsphere_ai.language.play import Rolling
-from vsphere_ai.language.selection import passed_over, select
+from vsphere_ai.language.inventories.inventory import Group, Inventory, VmGroup
+from vsphere_ai.language.inventories.selection import passed_over, select
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import digest, plan_document
-from vsphere_ai.report.plan_text import plan_text
+from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources.host_graphics import HostGraphics
 
 DIRECT = HostGraphics(default_type="shared_direct")

@@ -115,8 +115,8 @@ MEMORY = """
     import resource
     from vsphere_ai.benchmarks.baseline import read_baseline
     from vsphere_ai.errors import InputError
-    from vsphere_ai.gpu.smi_xml import parse_xml
-    from vsphere_ai.gpu.listings import UnreadableOutput
+    from vsphere_ai.gpu.smi.smi_xml import parse_xml
+    from vsphere_ai.gpu.smi.listings import UnreadableOutput
     entry = "- {operation: all_reduce, busbw: 1.0}\\n"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, function, text in (

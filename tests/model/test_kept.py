@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vsphere_ai.model.estate.kept import once
+from vsphere_ai.model.estate.malformed import Read, logged
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.kept import once
-from vsphere_ai.model.malformed import Read, logged
 
 ABOUT = About("lab", "7.0.3", "1", "7.0.3.0", "uuid")
 CALLS = []

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.growing import Calls, exponent
 
-from vsphere_ai.language.patterns import MAX_NAMES, expand
-from vsphere_ai.model.name_ranges import MOST, fold, listed, quoted, shell_word
+from vsphere_ai.language.inventories.patterns import MAX_NAMES, expand
+from vsphere_ai.model.names.name_ranges import MOST, fold, listed, quoted, shell_word
 from vsphere_ai.model.text import safe
 
 

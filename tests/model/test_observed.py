@@ -6,7 +6,7 @@ import pytest
 from support.estates import vm
 from support.growing import Counted, of_vms, upgraded
 
-from vsphere_ai.model.observed import Observed, laid_over
+from vsphere_ai.model.estate.observed import Observed, laid_over
 from vsphere_ai.planning.planner import again, remaining
 from vsphere_ai.resources import kinds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, view, vm, wants
 
-from vsphere_ai.model.remedies import play_for, version_for
+from vsphere_ai.model.estate.remedies import play_for, version_for
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics

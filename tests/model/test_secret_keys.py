@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language import inventory
-from vsphere_ai.language.document import excerpt
-from vsphere_ai.language.variable_values import unfit
-from vsphere_ai.model.secret_keys import has_secret_word, is_secret_key
+from vsphere_ai.language.inventories import inventory
+from vsphere_ai.language.yaml_files.document import excerpt
+from vsphere_ai.language.yaml_files.variable_values import unfit
+from vsphere_ai.model.names.secret_keys import has_secret_word, is_secret_key
 from vsphere_ai.resources import kinds
 from vsphere_ai.training.job import TrainingJob
 

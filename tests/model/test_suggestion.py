@@ -2,7 +2,7 @@
 
 import pytest
 
-from vsphere_ai.model.suggestion import did_you_mean, suggest
+from vsphere_ai.model.names.suggestion import did_you_mean, suggest
 
 KINDS = ["graphics", "mig", "vgpu", "pvrdma", "pvrdma_host"]
 

@@ -4,8 +4,8 @@ from support import estates as make
 from vsphere_ai.admission.gpus import question_of, slots_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit
-from vsphere_ai.gpu.live import PLACEMENTS, PROFILES, RUNNING
-from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.smi.live import PLACEMENTS, PROFILES, RUNNING
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.view import View
 from vsphere_ai.planning import capacity

@@ -15,9 +15,9 @@ from support.raising import refused
 from support.seeds import by_level
 
 from vsphere_ai.errors import Conflict, Mark, VsphereAiError
-from vsphere_ai.language.desired import desired
-from vsphere_ai.language.inventory import Inventory
-from vsphere_ai.language.play import Play, Playbook, Stated, from_document
+from vsphere_ai.language.inventories.inventory import Inventory
+from vsphere_ai.language.playbooks.desired import desired
+from vsphere_ai.language.playbooks.play import Play, Playbook, Stated, from_document
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import (

@@ -13,7 +13,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
 from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import problems_of
-from vsphere_ai.planning.elsewhere import Elsewhere, with_admission
+from vsphere_ai.planning.moves.elsewhere import Elsewhere, with_admission
 
 LAN = "Network:network-1"
 GB = 1 << 30

@@ -27,11 +27,11 @@ from support.judging import rules
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.compat.vgpu_vmotion import Stun, not_opted_in, stun, stun_times
 from vsphere_ai.errors import Conflict, StepFailed
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
-from vsphere_ai.planning import vgpu_moves
-from vsphere_ai.planning.evacuation import why_pinned
+from vsphere_ai.planning.moves import vgpu_moves
+from vsphere_ai.planning.moves.evacuation import why_pinned
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.vm_hardware import VmHardware

@@ -10,15 +10,15 @@ from support.estates import made, vm, wants
 from support.gpu_growing import HALF, WHOLE, gpu_estate
 from support.growing import Calls, esx, exponent, of_vms, operations, upgraded
 
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
+from vsphere_ai.model.estate.observed import Layered
 from vsphere_ai.model.facts import MALFORMED, Estate
-from vsphere_ai.model.observed import Layered
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest, dumps, plan_document
 from vsphere_ai.planning.planner import Besides, again, make_plan, remaining
 from vsphere_ai.reading.scope import depth_for
-from vsphere_ai.report.plan_text import Beside, plan_text
+from vsphere_ai.report.plans.plan_text import Beside, plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vgpu import Vgpu

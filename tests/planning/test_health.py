@@ -16,7 +16,7 @@ from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Healthy, RunningVm
 from vsphere_ai.planning.document import Approved, plain
-from vsphere_ai.planning.health import Alarm, Found
+from vsphere_ai.planning.scheduling.health import Alarm, Found
 
 GPUS = tuple(gpu_info(p) for p in ("0000:3b:00.0", "0000:86:00.0"))
 WELL = {"runtime.connectionState": "connected", "runtime.inMaintenanceMode": False, "config.graphicsInfo": GPUS}

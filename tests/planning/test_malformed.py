@@ -17,10 +17,10 @@ from support.seeds import by_level
 from vsphere_ai.app.estate.read_estate import read_for
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.model.estate.malformed import MALFORMED, evaluate, marks
 from vsphere_ai.model.facts import Estate, Output
-from vsphere_ai.model.malformed import MALFORMED, evaluate, marks
 from vsphere_ai.planning.needed_facts import RULE
 from vsphere_ai.planning.planner import planned
 from vsphere_ai.resources import kinds

@@ -9,8 +9,8 @@ from support.estates import ESX1, ESX2, estate, guest, host, made, vgpu_device, 
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.planning.document import PlanDocument
-from vsphere_ai.planning.expected_time import estimate, step_times
-from vsphere_ai.planning.placed import Asked
+from vsphere_ai.planning.scheduling.expected_time import estimate, step_times
+from vsphere_ai.planning.scheduling.placed import Asked
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

@@ -13,8 +13,8 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.compat.vgpu_vmotion import SERVICE, SWITCH
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.moves.relocation import PATHS, Relocation, relocation, why_not_moved
 from vsphere_ai.planning.observing import observe
-from vsphere_ai.planning.relocation import PATHS, Relocation, relocation, why_not_moved
 from vsphere_ai.planning.relocation_plan import plan_of
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.resources import kinds
@@ -35,7 +35,7 @@ def estates(tmp_path_factory):
     """The two farms, as they were read: they are changed as values only."""
     from support.labs import started
 
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     found = {}
     for name, scenario in (("vgpus", VGPUS), ("whole", WHOLE)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, vm
 
-from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.language.playbooks.play import Play, Playbook
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.resume import gone, lay_over

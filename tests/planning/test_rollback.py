@@ -12,7 +12,7 @@ from support.machines import GPU_0, GPU_1, NIC_0, fixed, kernel_listing, keys, m
 
 from vsphere_ai.planning.document import ItemDocument, plain, plan_document
 from vsphere_ai.planning.rollback import stated_before, with_not_reverted
-from vsphere_ai.report.plan_text import plan_text
+from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.gpudirect import GpuDirect
 from vsphere_ai.resources.host_graphics import HostGraphics

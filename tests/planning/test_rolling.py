@@ -12,14 +12,14 @@ from support.judging import plan_one, rules, steps_of, words
 from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.execution import availability
 from vsphere_ai.execution.runner import Runner
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Pending, closed_by, opened_by
+from vsphere_ai.model.records.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, EnterMaintenance, Healthy, Lifecycle, Wait
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.planning.resume import lay_over
-from vsphere_ai.report.plan_text import plan_text
+from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, made, vgpu_device, vm, wants
 from support.judging import actions, rules, steps_of, words
 
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Reconfigure
-from vsphere_ai.planning.schedule import waves
+from vsphere_ai.planning.scheduling.schedule import waves
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

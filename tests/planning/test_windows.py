@@ -6,13 +6,13 @@ import pytest
 from support.estates import ESX1, OFF, ON, PCI, estate, gpu_info, guest, host, made, smi, vm, wants
 from support.judging import plan_one, steps_of, words
 
-from vsphere_ai.gpu.live import GPUS
-from vsphere_ai.language.play import Power, Rolling
+from vsphere_ai.gpu.smi.live import GPUS
+from vsphere_ai.language.playbooks.play import Power, Rolling
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
 from vsphere_ai.planning.planner import reading_back
-from vsphere_ai.planning.rebooted_gpus import unasked
-from vsphere_ai.planning.windows import HostNow, host_now, host_window
+from vsphere_ai.planning.scheduling.rebooted_gpus import unasked
+from vsphere_ai.planning.scheduling.windows import HostNow, host_now, host_window
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.nics import HostNics

@@ -11,8 +11,8 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.connect import probing
+from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
 from vsphere_ai.connect.service import LeftRunning
-from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VimFault
 from vsphere_ai.model.facts import UNTYPED, About, Facts, Output, ProbeFailure
 from vsphere_ai.model.steps import Probe, Query

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.connect.outage import Limits
-from vsphere_ai.connect.tag_service import Tags
+from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.tag_service import Tags
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.language.play import Power, Rolling, TargetPlan
+from vsphere_ai.language.playbooks.play import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step

@@ -29,8 +29,8 @@ from recorded.soapvcr import CASSETTES, cassette
 from vsphere_ai.cli.main import main as vsphere_ai
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.lab import process
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.lab.front import process
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.security.credentials import fetch
 
 QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"

@@ -16,7 +16,7 @@ from vcr.stubs import VCRConnection, VCRFakeSocket, VCRHTTPConnection, VCRHTTPSC
 
 CASSETTES = Path(__file__).parent / "cassettes"
 # These modules bind the connection classes by name, so that vcrpy's own patch of http.client does not reach them;
-# vsphere_ai.connect.versions asks http.client each time, and is reached.
+# vsphere_ai.connect.soap.versions asks http.client each time, and is reached.
 PATCHES = tuple(
     (module, name, stub)
     for module in (pyVmomi.SoapAdapter, pyVim.connect)

@@ -22,7 +22,7 @@ def tool(tmp_path_factory):
 @contextlib.contextmanager
 def farm(directory, scenario):
     """A lab that ends with this process, at the latest."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     yield started(directory, scenario)
     process.stop(directory)

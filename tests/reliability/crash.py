@@ -146,7 +146,7 @@ def watch_calls(points):
     import paramiko
 
     from vsphere_ai.connect import vcenter
-    from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.secure_shell.esxi import Ssh
 
     def sending(call, changes, name):
         @functools.wraps(call)
@@ -187,7 +187,7 @@ def watch_calls(points):
 
 def resend_like_pyvmomi():
     """Send any call again whose connection broke, up to four times, as pyVmomi's own `VimSessionOrientedStub` does."""
-    from vsphere_ai.connect import stub
+    from vsphere_ai.connect.soap import stub
 
     once = stub.Stub.InvokeMethod
 
@@ -236,7 +236,8 @@ def tune(values):
 
 def limit(values):
     """Shorten the limits of vCenter connections: seconds to connect, for an answer, of patience."""
-    from vsphere_ai.connect import ssh_endpoint, vcenter
+    from vsphere_ai.connect import vcenter
+    from vsphere_ai.connect.secure_shell import ssh_endpoint
 
     for name, value in values.items():
         if not hasattr(vcenter.DEFAULTS, name):
@@ -339,7 +340,7 @@ class Learned:
 
 def load(names):
     """Load types by their WSDL names, and tie their fields to those of these types that are theirs."""
-    from vsphere_ai.connect import plain
+    from vsphere_ai.connect.wire import plain
 
     there = {*names.values(), *(f"{name}[]" for name in names.values())}
     for name in names:

@@ -7,12 +7,12 @@ from support.capacity_judges import pci
 
 from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
-from vsphere_ai.report.capacity_document import gpu_document, verdict_document
-from vsphere_ai.report.capacity_text import _verdict_lines, capacity_text
+from vsphere_ai.report.gpus.capacity_document import gpu_document, verdict_document
+from vsphere_ai.report.gpus.capacity_text import _verdict_lines, capacity_text
 
 A100 = board_of_device(0x20F1)
 

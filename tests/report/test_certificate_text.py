@@ -8,8 +8,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
-from vsphere_ai.report import certificate_text as text
 from vsphere_ai.report.report_in import report_in
+from vsphere_ai.report.training import certificate_text as text
 
 GATES = (
     Gate("assess", (Measurement("reliability.ha", "warn", "vSphere HA is off", ("cluster:gpu-a",)),), seconds=2.5),

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from vsphere_ai.benchmarks.history import Result, trends
-from vsphere_ai.benchmarks.layers import SlowLayer
-from vsphere_ai.benchmarks.search import Outcome
-from vsphere_ai.benchmarks.verdict import accused
+from vsphere_ai.benchmarks.slow_part.layers import SlowLayer
+from vsphere_ai.benchmarks.slow_part.search import Outcome
+from vsphere_ai.benchmarks.slow_part.verdict import accused
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
-from vsphere_ai.report.benchmark_text import history_text, verdict_lines
 from vsphere_ai.report.folding import fitted
+from vsphere_ai.report.training.benchmark_text import history_text, verdict_lines
 
 NODE = Node(
     "train-03",

@@ -7,10 +7,10 @@ import pytest
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import columns
-from vsphere_ai.planning.expected_time import StepTimes, Usual
 from vsphere_ai.planning.outcome import Event
-from vsphere_ai.planning.schedule import PlannedStep
-from vsphere_ai.report import fleet_live
+from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual
+from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.report.fleets import fleet_live
 
 
 def planned(number, vm="vm-1"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
-from vsphere_ai.report.launch_text import launch_text
+from vsphere_ai.report.training.launch_text import launch_text
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launchers import launch
 

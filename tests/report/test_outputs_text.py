@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import Mark, UsageError
-from vsphere_ai.report import outputs_text as report
+from vsphere_ai.report.plans import outputs_text as report
 from vsphere_ai.sets.outputs import OutputItem, OutputProblem, OutputValue
 
 GOLDEN = Path(__file__).parent / "golden" / "outputs.txt"

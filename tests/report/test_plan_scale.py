@@ -18,8 +18,8 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.planning.outcome import Outcome, Run
 from vsphere_ai.report.findings_text import counts_text, findings_text
-from vsphere_ai.report.plan_text import Beside, plan_text
-from vsphere_ai.report.run_text import run_text
+from vsphere_ai.report.plans.plan_text import Beside, plan_text
+from vsphere_ai.report.plans.run_text import run_text
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import FieldChange, Target
 from vsphere_ai.model.text import escaped, safe, shown
 from vsphere_ai.planning.planner import Answer
-from vsphere_ai.report.plan_text import plan_text
+from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost

@@ -14,15 +14,15 @@ from support.estates import ESX1, ESX2, LAN, OFF, ON, PCI, estate, guest, host, 
 from support.missions import finished_farm, plain_farm
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.desired import desired
-from vsphere_ai.language.document import parse
-from vsphere_ai.language.inventory import Group, Inventory, VCenterSettings, VmGroup
-from vsphere_ai.language.patterns import MAX_LENGTH
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.selection import select
+from vsphere_ai.language.inventories.inventory import Group, Inventory, VCenterSettings, VmGroup
+from vsphere_ai.language.inventories.patterns import MAX_LENGTH
+from vsphere_ai.language.inventories.selection import select
+from vsphere_ai.language.playbooks.desired import desired
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.yaml_files.document import parse
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.play_groups import grouped_plays
-from vsphere_ai.report.playbook_text import playbook_text
+from vsphere_ai.report.playbooks.playbook_text import playbook_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.vgpu import Vgpu
 

@@ -15,12 +15,12 @@ from support.large_plans import esx, names_in, plan_of, train
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, cut, filled
-from vsphere_ai.planning.expected_time import StepTimes, Usual, step_times
 from vsphere_ai.planning.outcome import Event, Outcome, Run
-from vsphere_ai.report.live_text import LiveText
-from vsphere_ai.report.plan_order import number_of, number_ranges
-from vsphere_ai.report.run_log import RunLog
-from vsphere_ai.report.run_text import TARGETS, run_text
+from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual, step_times
+from vsphere_ai.report.plans.live_text import LiveText
+from vsphere_ai.report.plans.plan_order import number_of, number_ranges
+from vsphere_ai.report.plans.run_log import RunLog
+from vsphere_ai.report.plans.run_text import TARGETS, run_text
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 RUN = "20260101-120000-0123"

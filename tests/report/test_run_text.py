@@ -15,8 +15,8 @@ from vsphere_ai.model.steps import Destroy
 from vsphere_ai.planning.outcome import Event, Outcome, Run
 from vsphere_ai.report.diagnostics import diagnostics_text
 from vsphere_ai.report.findings_text import findings_text
-from vsphere_ai.report.run_json import event_line, header_line, summary_line
-from vsphere_ai.report.run_text import duration, event_text, run_text
+from vsphere_ai.report.plans.run_json import event_line, header_line, summary_line
+from vsphere_ai.report.plans.run_text import duration, event_text, run_text
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 PLAN = made(estate(host(ESX1), guest(vm(1), ESX1)), {vm(1): wants(VmHardware(memory_reservation="full"))})

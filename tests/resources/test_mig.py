@@ -22,7 +22,7 @@ from support.estates import (
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import SHARED
 
-from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES, PLACEMENTS, PROFILES
+from vsphere_ai.gpu.smi.live import COMPUTE, GPUS, INSTANCES, PLACEMENTS, PROFILES
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.model.steps import Shell
 from vsphere_ai.resources.host_graphics import HostGraphics

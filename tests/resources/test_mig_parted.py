@@ -9,9 +9,9 @@ from support.estates import A100, ESX1, OFF, ON, PCI, estate, host, pci_device, 
 from support.judging import judge
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.gpu.live import GPUS
-from vsphere_ai.language.play import from_document, to_document
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.gpu.smi.live import GPUS
+from vsphere_ai.language.playbooks.play import from_document, to_document
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.model.facts import ProbeFailure
 from vsphere_ai.resources import kinds
 

@@ -10,7 +10,7 @@ from support.estates import ESX1, estate, vm
 from support.judging import judge, undeclared
 from support.machines import machine, tuned
 
-from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.guests.cloud_init import METADATA, USERDATA
 from vsphere_ai.guests.image import KEY as IMAGE
 from vsphere_ai.guests.ready import READY

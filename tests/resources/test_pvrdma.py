@@ -26,7 +26,7 @@ from support.judging import judge, rules, steps_of, words
 from support.plays import READY
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.report.plan_text import plan_text
+from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu

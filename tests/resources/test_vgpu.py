@@ -32,7 +32,7 @@ from support.judging import judge, plan_one, rules, steps_of, words
 from support.machines import kernel_listing
 from support.plays import SHARED
 
-from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
+from vsphere_ai.gpu.smi.live import GPUS, PLACEMENTS, PROFILES
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.resources.host_graphics import HostGraphics

@@ -6,8 +6,8 @@ import pytest
 from support.estates import ESX1, estate, guest, host, state_of, view, vm
 from support.judging import judge, plan_one, steps_of, words
 
+from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 ALONE = "- vms: train-04\n  hardware: {version: 19, memory_reservation: full}\n"

@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused(wrong):
 @pytest.mark.parametrize("pattern", ["train-*", "all", "/DC0/vm/train-01", "train-[01:04]:&gpu"])
 def test_a_pattern_that_only_finds_makes_nothing(pattern, tmp_path):
     from vsphere_ai.errors import InputError
-    from vsphere_ai.language.playbook import load_playbook
+    from vsphere_ai.language.playbooks.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
     path = tmp_path / "play.yml"

@@ -13,7 +13,7 @@ from support.raising import refused
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.runs import history, journal

@@ -20,7 +20,7 @@ from support.raising import refused
 
 from vsphere_ai.app.runs import run_plan
 from vsphere_ai.errors import Storage
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Healthy, Invoke, Reconfigure, Shell
 from vsphere_ai.planning.resume import rebooted_twice

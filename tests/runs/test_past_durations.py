@@ -6,7 +6,7 @@ import pytest
 from support.journals import act, create
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.planning.expected_time import sort_of
+from vsphere_ai.planning.scheduling.expected_time import sort_of
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.past_durations import LATEST, past_durations
 

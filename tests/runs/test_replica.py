@@ -9,8 +9,8 @@ import pytest
 from support.gates import until
 
 from vsphere_ai.errors import Storage
-from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.run_record import RunDocuments, RunRecord
+from vsphere_ai.model.records.pending import Pending
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.runs import journal, replica

@@ -10,8 +10,8 @@ import pytest
 
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.out_of_service import OutOfService
-from vsphere_ai.model.pending import NoRecord, Pending
+from vsphere_ai.model.records.out_of_service import OutOfService
+from vsphere_ai.model.records.pending import NoRecord, Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import EnterMaintenance, ExitMaintenance, PowerOff, PowerOn, Reboot
 from vsphere_ai.runs import shared_record

@@ -6,8 +6,8 @@ Its hosts also let the public key in that is in FOLDER/key.pub.
 import sys
 from pathlib import Path
 
-from vsphere_ai.lab import control
-from vsphere_ai.lab import main as lab
+from vsphere_ai.lab.front import control
+from vsphere_ai.lab.front import main as lab
 from vsphere_ai.lab.sshd import SshServer
 
 real = control.secrets.token_urlsafe

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.labs import started
 
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.resources import kinds
 from vsphere_ai.security import credentials
 from vsphere_ai.security.secret_ref import Secret
@@ -163,7 +163,7 @@ TWINS = {
 
 @pytest.fixture(scope="module")
 def twins(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("twins")
     (directory / "farm.yml").write_text(yaml.safe_dump(TWINS), encoding="utf-8")

@@ -173,7 +173,7 @@ def _connection(lab):
 @contextlib.contextmanager
 def lab_with(folder, canaries, quick_scenario):
     """A lab whose passwords are these: of vCenter, of the hosts; the last is that of the key to the hosts."""
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     key = Ed25519PrivateKey.generate()
     locked = BestAvailableEncryption(canaries[-1].encode())
@@ -280,7 +280,7 @@ def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
 
 ECHO = """
 from vsphere_ai.model.facts import Output
-from vsphere_ai.connect.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import Ssh
 real = Ssh.run
 def run(self, argv, deadline_s, *, changes=False):
     said = self.endpoint.password + ' ' + repr(self.endpoint.password)

@@ -14,8 +14,8 @@ from support.vm_sets import play
 from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
 from vsphere_ai.connect.address_program import Program, ask
 from vsphere_ai.errors import StepFailed
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.resources import kinds
 from vsphere_ai.security import child_environment, redaction
 from vsphere_ai.security.credentials import fetch

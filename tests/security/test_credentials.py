@@ -187,7 +187,7 @@ def test_on_a_terminal_it_is_asked_without_an_echo():
 
 def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
     from vsphere_ai.errors import InputError
-    from vsphere_ai.language.inventory import load_inventory
+    from vsphere_ai.language.inventories.inventory import load_inventory
 
     path = tmp_path / "inventory.yml"
     head = 'vcenters: {p: {address: vc.example.com, username: u, password: "prompt:"}}\n'
@@ -210,7 +210,7 @@ def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
 def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
     """What the inventory says reaches the connection: nobody logs in here."""
     from vsphere_ai.app.estate.session import EstateRequest, Session
-    from vsphere_ai.language.inventory import load_inventory
+    from vsphere_ai.language.inventories.inventory import load_inventory
     from vsphere_ai.model.state import Target
 
     monkeypatch.setenv("PHRASE", "öffne dich")

@@ -161,7 +161,7 @@ def test_what_opens_no_file_by_a_name_is_not(text):
 
 
 def test_only_one_module_reads_json_yaml_and_xml_without_limits():
-    """`language/yaml.py` takes events, which is no reader of values."""
+    """`language/yaml_files/yaml.py` takes events, which is no reader of values."""
     bounded = PACKAGE / "model" / "bounded.py"
     wrong = {str(p.relative_to(ROOT)): found for p in modules() if p != bounded and (found := readings(tree_of(p)))}
     assert not wrong, "read texts with vsphere_ai.model.bounded"

@@ -90,7 +90,7 @@ def scenario():
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("hostile")
     text, names = scenario()

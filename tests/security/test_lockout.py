@@ -27,7 +27,7 @@ COMMANDS = [("plan", 4), ("apply", 4), ("check", None), ("show", 0), ("verify", 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
 
-    from vsphere_ai.lab import process
+    from vsphere_ai.lab.front import process
 
     directory = tmp_path_factory.mktemp("many")
     (directory / "farm.yml").write_text(FARM, encoding="utf-8")

@@ -11,9 +11,10 @@ import pytest
 
 from vsphere_ai.app.training.acceptance import farm as accept_farm
 from vsphere_ai.app.training.launch import job as launch_job
-from vsphere_ai.connect import ssh_login, tls
-from vsphere_ai.connect.hostkeys import HostKeys
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.secure_shell import ssh_login
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import Denied, InputError, UsageError, VsphereAiError
 from vsphere_ai.security import credentials, files
@@ -300,7 +301,7 @@ def test_names_that_lead_out(tmp_path, name):
 
 
 def test_the_excerpts_of_errors_are_of_files_of_the_project_only(project):
-    from vsphere_ai.language.document import load
+    from vsphere_ai.language.yaml_files.document import load
 
     with pytest.raises(InputError) as raised:
         load(Path("link.yml"))

@@ -13,7 +13,7 @@ from support.acting import lifecycle
 from support.places import PLAYBOOKS
 
 from tools.docgen import role
-from vsphere_ai.connect.plain import privilege_of
+from vsphere_ai.connect.wire.plain import privilege_of
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target

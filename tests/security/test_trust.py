@@ -16,8 +16,8 @@ import paramiko
 import pytest
 from support.gates import LONG
 
-from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
-from vsphere_ai.connect.trusted import keep_certificate, keep_host_key
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key
 from vsphere_ai.errors import Denied
 
 ONE, TWO = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()

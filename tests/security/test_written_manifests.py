@@ -19,22 +19,22 @@ from training.nodes import nodes
 
 from vsphere_ai.app.training.launch.mesh import make_mesh
 from vsphere_ai.app.training.nodes.nccl_topology import save_topologies
-from vsphere_ai.cli.completion import _beginning
-from vsphere_ai.connect.guest_ssh import GuestSettings
-from vsphere_ai.connect.trusted import keep_host_key
+from vsphere_ai.cli.setup.completion import _beginning
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
+from vsphere_ai.connect.secure_shell.trusted import keep_host_key
 from vsphere_ai.errors import Refused
 from vsphere_ai.guests.observed import ObservedNetwork
-from vsphere_ai.model import written_names
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.names import written_names
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import safe
-from vsphere_ai.report.assessment_text import assessment_markdown
-from vsphere_ai.report.guest_text import networks_text
-from vsphere_ai.report.pages.ctrf import ctrf
-from vsphere_ai.report.pages.junit import junit
-from vsphere_ai.report.pages.markdown import markdown
-from vsphere_ai.report.pages.sarif import sarif
+from vsphere_ai.report.network.guest_text import networks_text
+from vsphere_ai.report.pages.formats.ctrf import ctrf
+from vsphere_ai.report.pages.formats.junit import junit
+from vsphere_ai.report.pages.formats.markdown import markdown
+from vsphere_ai.report.pages.formats.sarif import sarif
 from vsphere_ai.report.pages.values import Case, Report, Result, Section
+from vsphere_ai.report.training.assessment_text import assessment_markdown
 
 KEYGEN = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f")
 

@@ -22,13 +22,13 @@ from support.required import required_module
 from training.nodes import job
 from training.test_topology import FAR, HOST, NODE
 
-from vsphere_ai.cli.render import command as render
+from vsphere_ai.cli.train.render import command as render
 from vsphere_ai.errors import Refused
 from vsphere_ai.health import nhc, prometheus
-from vsphere_ai.model import written_names
+from vsphere_ai.model.names import written_names
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.text import safe
-from vsphere_ai.report.launch_text import launch_text
+from vsphere_ai.report.training.launch_text import launch_text
 from vsphere_ai.training.exports import EXPORTS, nccl_topo
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers import LAUNCHERS, launch

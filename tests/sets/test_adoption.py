@@ -144,7 +144,7 @@ def test_an_address_that_is_not_free_for_its_number_is_refused(pools, vms, rule)
 
 
 def test_a_reserved_address_and_one_of_a_program_are_refused():
-    from vsphere_ai.model.networks import address_range
+    from vsphere_ai.model.names.networks import address_range
 
     reserved = Terms(POOLS, 0, (address_range("10.0.0.13"),))
     assert held(("a",), of((3, ["10.0.0.13"])), before=LEDGER, terms=reserved)[1] == {"adopt-address"}

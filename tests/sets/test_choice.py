@@ -13,7 +13,7 @@ from support.choice_rooms import room
 
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.sets.choice import Chooser, HostRoom, Need
 

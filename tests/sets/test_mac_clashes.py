@@ -6,7 +6,7 @@ import pytest
 
 from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.names.networks import address_range
 from vsphere_ai.model.vm_sets import Member, MemberNic, mac_address
 from vsphere_ai.sets.mac_clashes import mac_faults
 from vsphere_ai.sets.members import Found, SetPlay

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.language.patterns import PatternError, members
+from vsphere_ai.language.inventories.patterns import PatternError, members
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.vm_sets import (
     Mark,

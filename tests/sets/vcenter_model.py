@@ -17,9 +17,9 @@ from vsphere_ai.errors import Conflict, Locked, OutcomeUnknown, VimFault, Vspher
 from vsphere_ai.execution.actions import context, executor, leases, reconcile, vm_life
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.language.play import Play
+from vsphere_ai.language.playbooks.play import Play
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.pending import NoRecord
+from vsphere_ai.model.records.pending import NoRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, PowerOff, PowerOn
 from vsphere_ai.model.vm_sets import Mark, mark_of

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing, step
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing, step
 
 BOARDS = ("a100-40gb", "h100-80gb-pcie", "a30-24gb", "a40-48gb", "h200-141gb")
 # no server holds more: NVIDIA HGX baseboards carry up to 16 GPUs, certified PCIe servers up to 10

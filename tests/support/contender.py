@@ -17,7 +17,7 @@ from pathlib import Path
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.runs import locks
 
 INVENTORY = Path(__file__).parents[2] / "inventories" / "lab.yml"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from support.declared import healthy
-from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
-from vsphere_ai.language.play import Power, Rolling, TargetPlan
+from vsphere_ai.gpu.smi.live import COMPUTE, GPUS, INSTANCES
+from vsphere_ai.language.playbooks.play import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.estates import ESX1, estate, guest, host, made, vm, wants
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig

@@ -11,7 +11,7 @@ from support.places import ROOT
 from support.seeds import FULL as FULL
 from support.seeds import SEED as SEED
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.document import parse
+from vsphere_ai.language.yaml_files.document import parse
 
 BROKEN = ROOT / "tests" / "language" / "broken"
 FAULTS = b"""- {on: ReconfigVM_Task, nth: 2, when: after, do: {restart: 2s, starting: 1s}}

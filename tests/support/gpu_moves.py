@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from support.estates import CLUSTER, ESX1, OFF, PCI, estate, gpu_info, guest, host, smi, vgpu_device, vm, wants
 from vsphere_ai.compat.vgpu_vmotion import SERVICE
-from vsphere_ai.language.play import Rolling
+from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step

@@ -20,7 +20,7 @@ import pytest
 
 from support.gates import LONG
 from support.programs import path_of, uses_program
-from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 from vsphere_ai.model.nodes import Node
 
 SSHD = path_of("sshd")

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 
 from support.acting import lifecycle
-from vsphere_ai.model.run_record import RunDocuments, RunRecord
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
 from vsphere_ai.runs import journal
 
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from support import prefork
-from vsphere_ai.lab import process
-from vsphere_ai.lab.starting import StartTimeout
+from vsphere_ai.lab.front import process
+from vsphere_ai.lab.front.starting import StartTimeout
 
 
 class NoLab(Exception):

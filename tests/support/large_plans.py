@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from support.estates import CLUSTER, estate, guest, host, made, wants
-from vsphere_ai.language.patterns import expand
+from vsphere_ai.language.inventories.patterns import expand
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware

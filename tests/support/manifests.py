@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vsphere_ai.kubernetes.check import FAMILIES, Checked, check_documents
-from vsphere_ai.language.document import Faults, parse_stream
+from vsphere_ai.language.yaml_files.document import Faults, parse_stream
 
 _MARKED = re.compile(r"\s*# <- (.+)$")
 

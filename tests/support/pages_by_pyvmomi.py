@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
-from vsphere_ai.connect.page import from_vim
-from vsphere_ai.connect.plain import supports, type_named
+from vsphere_ai.connect.wire.page import from_vim
+from vsphere_ai.connect.wire.plain import supports, type_named
 
 METHODS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx")
 KINDS = ("VirtualMachine", "HostSystem", "ClusterComputeResource", "Datacenter", "Folder", "ResourcePool", "Network",
@@ -36,7 +36,7 @@ class Heard:
     """Keeps the bodies of the pages that a session reads, before they are decoded."""
 
     def __init__(self, monkeypatch):
-        from vsphere_ai.connect import stub
+        from vsphere_ai.connect.soap import stub
 
         self.pages = []
         decode = stub.decode

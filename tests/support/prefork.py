@@ -23,7 +23,7 @@ import threading
 import time
 from importlib import import_module
 
-MODULES = {"vsphere_ai": ("vsphere_ai.cli.main", "run"), "vsphere_ai.lab": ("vsphere_ai.lab.main", "main")}
+MODULES = {"vsphere_ai": ("vsphere_ai.cli.main", "run"), "vsphere_ai.lab": ("vsphere_ai.lab.front.main", "main")}
 PRELOADED = ("vsphere_ai.app", "vsphere_ai.cli", "vsphere_ai.compat", "vsphere_ai.connect", "vsphere_ai.execution",
              "vsphere_ai.lab", "vsphere_ai.planning", "vsphere_ai.reading", "vsphere_ai.report", "vsphere_ai.resources",
              "vsphere_ai.runs")  # fmt: skip
@@ -181,7 +181,7 @@ def once():
 
     That headers are read as before is tested in `tests/lab/test_shortcuts.py`; answers have four or five of them.
     """
-    from vsphere_ai.lab import shortcuts
+    from vsphere_ai.lab.front import shortcuts
 
     http.client.parse_headers = shortcuts.headers
     for module in [m for name, m in sys.modules.items() if name.startswith("vsphere_ai.")]:

@@ -9,7 +9,7 @@ import pytest
 
 from support.labs import started
 from vsphere_ai import app
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 FARMS = {4: 2, 256: 32, 1000: 125}
 """VMs of a farm, and its hosts."""

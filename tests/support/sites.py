@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from support.gates import LONG
 from vsphere_ai.app.watching.farm_readings import FarmState
 from vsphere_ai.model.world import World
-from vsphere_ai.report.pages.html import policy
+from vsphere_ai.report.pages.formats.html import policy
 from vsphere_ai.web.access import Access, Keys
 from vsphere_ai.web.live import Live
 from vsphere_ai.web.routes import application

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from statistics import median
 
-from vsphere_ai.benchmarks.trials import can_share
+from vsphere_ai.benchmarks.slow_part.trials import can_share
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import paramiko
 import pytest
 
-from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 
 KEY = paramiko.ECDSAKey.generate()
 OTHER = paramiko.ECDSAKey.generate()

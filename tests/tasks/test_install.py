@@ -8,7 +8,7 @@ import pytest
 from integrations.test_package import prefix, wheel
 from support.users import User
 
-from vsphere_ai.lab import process
+from vsphere_ai.lab.front import process
 
 __all__ = ["prefix", "wheel"]
 pytestmark = pytest.mark.lab

@@ -170,7 +170,7 @@ class Impatient:
     """A server in this process that waits 0.3 s for the rest of a request."""
 
     def __init__(self, monkeypatch, directory):
-        from vsphere_ai.lab import server
+        from vsphere_ai.lab.front import server
         from vsphere_ai.lab.tls import make_certificate
 
         monkeypatch.setattr(server, "REQUEST_SECONDS", 0.3)

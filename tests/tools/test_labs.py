@@ -14,8 +14,8 @@ from support.places import ROOT
 TESTS = """
 import pytest
 from support import labs
-from vsphere_ai.lab.process import LabFailed
-from vsphere_ai.lab.starting import StartTimeout
+from vsphere_ai.lab.front.process import LabFailed
+from vsphere_ai.lab.front.starting import StartTimeout
 
 real, calls = labs._start, []
 

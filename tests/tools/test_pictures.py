@@ -12,7 +12,7 @@ from support.steady import steady
 from tools.docgen.pictures import FOLDER, PICTURES, rack_scenario, svg
 from tools.docgen.pictures import steady as without_ids
 from vsphere_ai.lab.scenario_file import load
-from vsphere_ai.language.patterns import expand
+from vsphere_ai.language.inventories.patterns import expand
 
 SPACE = "{http://www.w3.org/2000/svg}"
 GOLDEN = ROOT / "tests" / "e2e" / "golden" / "plan.txt"

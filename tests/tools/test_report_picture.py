@@ -9,7 +9,7 @@ import pytest
 from support import large_reports
 
 from tools.docgen.report_picture import main, picture_of
-from vsphere_ai.report.pages.html import html
+from vsphere_ai.report.pages.formats.html import html
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report

@@ -17,10 +17,10 @@ from tools.docgen.schemas.__main__ import SCHEMAS, text_of
 from vsphere_ai.app.training.health.checked import load_profile
 from vsphere_ai.app.training.launch.job import load_job
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language import merge_keys, variable_values
-from vsphere_ai.language.document import Faults, load
-from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.language.inventories.inventory import load_inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.yaml_files import merge_keys, variable_values
+from vsphere_ai.language.yaml_files.document import Faults, load
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

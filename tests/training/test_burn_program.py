@@ -9,7 +9,7 @@ import sys
 import pytest
 from support.gates import LONG
 
-from vsphere_ai.benchmarks.burn import read_report
+from vsphere_ai.benchmarks.programs.burn import read_report
 from vsphere_ai.training.on_node import burn_file
 
 PYTHON = os.environ.get("VSPHERE_AI_TORCH", "")

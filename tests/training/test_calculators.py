@@ -8,7 +8,7 @@ from math import isclose
 import pytest
 from click.testing import CliRunner
 
-from vsphere_ai.cli.calculate import command
+from vsphere_ai.cli.reference.calculate import command
 from vsphere_ai.training import quantities
 from vsphere_ai.training.checkpoint import checkpoint_size, checkpoints, daly, write_time, young
 from vsphere_ai.training.memory import GIB, Parallel, Shape, activations, memory

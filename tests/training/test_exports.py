@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from support.seeds import chance
 from training.nodes import job, node, nodes
 
-from vsphere_ai.cli.render import command
-from vsphere_ai.cli.render_job import FORMATS
+from vsphere_ai.cli.train.render import command
+from vsphere_ai.cli.train.render_job import FORMATS
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.slurm import expanded, host_list
 from vsphere_ai.training.launch import Plan

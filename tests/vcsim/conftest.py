@@ -14,7 +14,7 @@ from support.gates import LONG
 from support.programs import PACKAGES, uses_program
 from support.required import required
 
-from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.soap.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 
 HERE = Path(__file__).parent

@@ -219,7 +219,7 @@ def test_an_estate_is_collected(vcenter):
 def test_its_pages_are_read_as_pyvmomi_reads_them(vcsim, limits, monkeypatch):
     from support.pages_by_pyvmomi import Heard, by_pyvmomi, everything
 
-    from vsphere_ai.connect.page_decoder import decode
+    from vsphere_ai.connect.wire.page_decoder import decode
 
     heard = Heard(monkeypatch)
     with VCenter.connect(vcsim.endpoint(), limits=limits, minimum="6.5") as vcenter:

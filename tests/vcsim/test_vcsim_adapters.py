@@ -11,9 +11,9 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.fabric.dvs import SWITCHES
 from vsphere_ai.fabric.nioc import ENABLED
-from vsphere_ai.language.play import Power
+from vsphere_ai.language.playbooks.play import Power
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.planning.windows import vm_window
+from vsphere_ai.planning.scheduling.windows import vm_window
 from vsphere_ai.reading.collector import Depth, Request, collect
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters

@@ -33,11 +33,23 @@ def rooms() -> Mapping[str, str]:
     found = {}
     for pattern in ("*", *(f"{folder}/*" for folder in DIVIDED)):
         for path in sorted(PACKAGE.glob(f"{pattern}/__init__.py")):
-            doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
             name = path.parent.relative_to(PACKAGE).as_posix()
             if name not in DIVIDED or name == name.split("/")[0]:
-                found[name] = doc.split("\n\n")[0].replace("\n", " ").rstrip(".")
+                found[name] = _said_of(path.parent)
     return found
+
+
+@cache
+def folders() -> Mapping[str, str]:
+    """Return each folder that lies in a room and is none, with the first sentence of its docstring."""
+    inner = (path.parent for path in sorted(PACKAGE.glob("*/**/__init__.py")))
+    names = {path.relative_to(PACKAGE).as_posix(): path for path in inner}
+    return {name: _said_of(path) for name, path in names.items() if name not in (*rooms(), *DIVIDED)}
+
+
+def _said_of(folder: Path) -> str:
+    doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+    return doc.split("\n\n")[0].replace("\n", " ").rstrip(".")
 
 
 @cache
@@ -79,6 +91,8 @@ def table(graph: Arrows) -> str:
         for room in floor:
             names = ", ".join(f"`{other}`" for other in sorted(graph[room])) or "nothing but `errors`"
             lines.append(f"| `{room}/` | {rooms()[room]} | {names} |")
+            inside = (folder for folder in folders() if _room(folder) == room)
+            lines += [f"| &nbsp; `{folder}/` | {folders()[folder]} | |" for folder in inside]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from vsphere_ai.compat.assessment import rules
-from vsphere_ai.model.assessment import PILLARS
+from vsphere_ai.model.records.assessment import PILLARS
 
 BEGIN, END = "<!-- rules: written by `make docs` -->", "<!-- end of rules -->"
 

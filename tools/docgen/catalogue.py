@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 
 from vsphere_ai.app.project.explanations.boards import mode_text, names_text, size_text
-from vsphere_ai.gpu import search
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, boards
+from vsphere_ai.gpu.mig import search
 
 HEAD = """\
 # GPU boards

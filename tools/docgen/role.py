@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from vsphere_ai.connect.plain import privilege_of
+from vsphere_ai.connect.wire.plain import privilege_of
 from vsphere_ai.planning.check_privileges import DUTIES as ASKING
 from vsphere_ai.planning.privileges import ROLE, PrivilegeOf, privileges
 from vsphere_ai.planning.record_privileges import DUTIES

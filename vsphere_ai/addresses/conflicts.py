@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from vsphere_ai.addresses.holding import Pools
 from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.request import AddressProblem, Lease
-from vsphere_ai.model.networks import Range
+from vsphere_ai.model.names.networks import Range
 
 CONFLICT = "addresses.conflict"
 

@@ -15,7 +15,7 @@ from vsphere_ai.addresses.in_use import InUse, owner_of
 from vsphere_ai.addresses.leasing import all_leases
 from vsphere_ai.addresses.request import Lease
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.networks import Range
+from vsphere_ai.model.names.networks import Range
 
 VM_PATHS = ("runtime.connectionState", "guest.toolsRunningStatus")
 HOST_PATHS = ("runtime.connectionState",)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AddressProblem, Terms, problem
-from vsphere_ai.model.networks import Range, address_range, network, range_of
+from vsphere_ai.model.names.networks import Range, address_range, network, range_of
 
 VERSION = 1
 

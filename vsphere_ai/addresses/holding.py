@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.model.networks import Range, without
+from vsphere_ai.model.names.networks import Range, without
 
 Pools = Mapping[str, Pool]
 RESERVED = "*"

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.names.networks import Range, address_range
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.vm_sets import mark_of
 

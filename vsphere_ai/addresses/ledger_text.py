@@ -7,7 +7,7 @@ import json
 from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic, Released
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.networks import address_range
+from vsphere_ai.model.names.networks import address_range
 
 VERSION = 1
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from vsphere_ai.model.networks import Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.model.names.networks import Network, Range, address, address_range, network, range_of, without
 from vsphere_ai.security.secret_ref import require_reference
 
 

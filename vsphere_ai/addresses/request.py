@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.addresses.holding import Ledger, Nic, Pools
 from vsphere_ai.addresses.pool import Place
-from vsphere_ai.model.networks import Range
+from vsphere_ai.model.names.networks import Range
 
 AUTO, DHCP = "auto", "dhcp"
 """Stand in a playbook in place of names of pools: those that fit; none."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vsphere_ai.addresses.holding import RESERVED, Held, Holding, Ledger, Nic, Released
 from vsphere_ai.addresses.request import AddressProblem, Terms
-from vsphere_ai.model.networks import Range, without
+from vsphere_ai.model.names.networks import Range, without
 
 _NOTE = re.compile(r"[^/\x00-\x1f]{1,80}")
 

@@ -9,7 +9,7 @@ from vsphere_ai.addresses.holding import RESERVED, Ledger
 from vsphere_ai.addresses.leasing import out_of_range
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import Terms
-from vsphere_ai.model.networks import Range, without
+from vsphere_ai.model.names.networks import Range, without
 
 
 @dataclass(frozen=True)

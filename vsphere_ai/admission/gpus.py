@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.fabric.api_types import GraphicsInfo
-from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.live import readable, running
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.slot import GpuSlot, Mode, Running, Sharing, step
-from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
+from vsphere_ai.gpu.mig import layout as layouts
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.smi.live import readable, running
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Mode, Running, Sharing, step
+from vsphere_ai.gpu.vgpus.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
+from vsphere_ai.model.estate.host_version import host_version
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.host_version import host_version
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus

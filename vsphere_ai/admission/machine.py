@@ -13,8 +13,8 @@ from typing import NamedTuple
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 
 CPUS, CORES, AUTO_CORES = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import yaml
 
 from vsphere_ai.benchmarks.checks import Check
-from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.statistics import Norm, Sensitivity, norm
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.model.bounded import yaml_value

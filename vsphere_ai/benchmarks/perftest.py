@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from vsphere_ai.benchmarks.checks import Check
-from vsphere_ai.benchmarks.nccl_run import printed
+from vsphere_ai.benchmarks.nccl.nccl_run import printed
 from vsphere_ai.model.nodes import Rail
 
 MAX_LINE, MAX_ROWS, MAX_RUNS = 1024, 256, 256

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from vsphere_ai.benchmarks.baseline import Expected, compare, gate
 from vsphere_ai.benchmarks.checks import Check, is_passed
-from vsphere_ai.benchmarks.nccl_checks import nccl_checks
-from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.published import Figure, alike
 
 

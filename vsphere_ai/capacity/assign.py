@@ -12,7 +12,7 @@ from vsphere_ai.capacity.milp import Programme, Solved, divided, left_over
 from vsphere_ai.capacity.power_on_order import Orders
 from vsphere_ai.capacity.shortage import Shortage, shortage
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 EXACT_GPUS = 64
 """Up to that many GPUs that share VMs a verdict is searched for until it is certain."""

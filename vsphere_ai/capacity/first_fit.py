@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from vsphere_ai.capacity.host import Host, Places
 from vsphere_ai.capacity.verdict import VmDemand
-from vsphere_ai.gpu.slot import State
-from vsphere_ai.gpu.vgpu import VgpuNameError, parse
+from vsphere_ai.gpu.vgpus.slot import State
+from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, parse
 
 Wanted = tuple[tuple[str, ...], frozenset[str]]
 

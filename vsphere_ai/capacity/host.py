@@ -8,8 +8,8 @@ from typing import Literal
 
 from vsphere_ai.capacity.connected import connected
 from vsphere_ai.gpu.catalog import Profile
-from vsphere_ai.gpu.slot import GpuSlot, State, TimeSlicedState, step
-from vsphere_ai.gpu.vgpu import Share
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, State, TimeSlicedState, step
+from vsphere_ai.gpu.vgpus.vgpu import Share
 
 Policy = Literal["performance", "consolidation"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.capacity.connected import connected
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 Profiles = tuple[str, ...]
 Division = dict[tuple[str, str], list[tuple[str, str]]]

@@ -16,9 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vsphere_ai.capacity.items import Division, Profiles, VmClass
-from vsphere_ai.gpu.combinations import full_combinations
-from vsphere_ai.gpu.slot import GpuKind, GpuSlot, State, TimeSlicedState, Vector
-from vsphere_ai.gpu.vgpu import VgpuProfile
+from vsphere_ai.gpu.vgpus.combinations import full_combinations
+from vsphere_ai.gpu.vgpus.slot import GpuKind, GpuSlot, State, TimeSlicedState, Vector
+from vsphere_ai.gpu.vgpus.vgpu import VgpuProfile
 
 if TYPE_CHECKING:
     import highspy

@@ -12,7 +12,7 @@ from vsphere_ai.capacity.items import Division, components
 from vsphere_ai.capacity.power_on_order import Budget, Orders, find_order
 from vsphere_ai.capacity.verdict import NO_ORDER, Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, concluded, room
 from vsphere_ai.capacity.wording import sentence
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 
 FIRST_STEPS = 200
 """Situations looked at per host in search of a power-on order for the first assignment."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vsphere_ai.capacity.host import Host, Places, Spread, Vms, likeness
 from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import Gpu, Programme
-from vsphere_ai.gpu.slot import GpuKind, State, TimeSlicedState, Vector
+from vsphere_ai.gpu.vgpus.slot import GpuKind, State, TimeSlicedState, Vector
 
 ORDER_STEPS = 2_000
 """Steps per host in search of a power-on order when the promising ones fail; one takes about a millisecond."""

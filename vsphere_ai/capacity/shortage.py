@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations as subsets
 
 from vsphere_ai.capacity.items import Item
-from vsphere_ai.gpu.combinations import full_combinations
-from vsphere_ai.gpu.slot import GpuKind, GpuSlot, State
+from vsphere_ai.gpu.vgpus.combinations import full_combinations
+from vsphere_ai.gpu.vgpus.slot import GpuKind, GpuSlot, State
 
 MAX_ITEMS, MAX_GPUS = 6, 150
 """Up to so many items, and kinds of GPUs in different states, every subset of the items is counted; else each alone."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vsphere_ai.capacity.host import Given, Host, Policy
-from vsphere_ai.gpu.mixed_sizes import MixedState, surely_fits
-from vsphere_ai.gpu.slot import GpuSlot, Running, most
-from vsphere_ai.gpu.vgpu import VgpuProfile
+from vsphere_ai.gpu.vgpus.mixed_sizes import MixedState, surely_fits
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, most
+from vsphere_ai.gpu.vgpus.vgpu import VgpuProfile
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
 Assignment = Mapping[str, tuple[str, tuple[Given, ...]]]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from vsphere_ai.capacity.assign import Remainder
 from vsphere_ai.capacity.items import Item, items_of
-from vsphere_ai.gpu.slot import GpuSlot
-from vsphere_ai.gpu.vgpu import VgpuNameError, parse, renamed
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
+from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, parse, renamed
 
 FEW = 4
 """Names that a sentence lists at most."""

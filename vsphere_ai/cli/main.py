@@ -14,8 +14,8 @@ from importlib import import_module
 import click
 
 from vsphere_ai import __version__
-from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.cli.commands import SECTIONS, commands
+from vsphere_ai.cli.console import json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
 from vsphere_ai.security import redaction
 
@@ -36,9 +36,9 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in commands():
             return None
-        command: click.Command = import_module(f"vsphere_ai.cli.{cmd_name.replace('-', '_')}").command
+        command: click.Command = import_module(commands()[cmd_name].module).command
         if os.environ.get(COMPLETE):
-            from vsphere_ai.cli.completion import offering
+            from vsphere_ai.cli.setup.completion import offering
 
             return offering(command)
         return command
@@ -72,7 +72,7 @@ def run() -> None:
     signals.bare()
     asked = os.environ.get(COMPLETE)
     if asked:
-        from vsphere_ai.cli import completion
+        from vsphere_ai.cli.setup import completion
 
         os._exit(completion.answer(command, asked))
     code = main(sys.argv[1:])
@@ -124,7 +124,7 @@ def _traced() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             click.echo(redaction.untrusted(logging.Formatter().format(record)), err=True)
 
-    log, handler = logging.getLogger("vsphere_ai.model.malformed"), Shown()
+    log, handler = logging.getLogger("vsphere_ai.model.estate.malformed"), Shown()
     log.setLevel(logging.DEBUG)
     log.addHandler(handler)
     try:

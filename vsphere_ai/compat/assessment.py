@@ -11,7 +11,7 @@ from vsphere_ai.compat import pillars as folder
 from vsphere_ai.compat.pillars import attested
 from vsphere_ai.compat.pillars.base import Farm, PillarRule, trains
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.model.assessment import PILLARS, WORST, Assessed, Records
+from vsphere_ai.model.records.assessment import PILLARS, WORST, Assessed, Records
 from vsphere_ai.model.view import View
 
 NOTHING = "nothing that the rule is about"

@@ -8,9 +8,9 @@ from functools import partial
 from inspect import getdoc
 from typing import Any, Literal, NamedTuple
 
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from vsphere_ai.compat.pillars.base import Farm
 from vsphere_ai.compat.rules.driver import host_driver
-from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import found_gpus, is_vgpu
+from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.vm_sets import MOID

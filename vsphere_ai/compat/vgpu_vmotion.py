@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.names.versions import Version, numbers
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Query
-from vsphere_ai.model.versions import Version, numbers
 
 SERVICE = "ServiceInstance:ServiceInstance"
 HOT = "vgpu.hotmigrate.enabled"

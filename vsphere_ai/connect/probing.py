@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from vsphere_ai.connect import service
-from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.ssh_endpoint import Broken, SshRefused
-from vsphere_ai.connect.ssh_pool import side_by_side
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.secure_shell.ssh_pool import side_by_side
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure

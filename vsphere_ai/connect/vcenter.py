@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Self
 
-from vsphere_ai.connect import plain, planned_refs, reading, tag_service
-from vsphere_ai.connect.live_reads import LiveReads
-from vsphere_ai.connect.outage import Limits
-from vsphere_ai.connect.privilege_answers import METHOD, Held, held_of
-from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.shared_reads import SharedReads
-from vsphere_ai.connect.stub import part
-from vsphere_ai.connect.task_monitor import Progress, TaskMonitor
-from vsphere_ai.connect.task_watcher import TaskWatcher
+from vsphere_ai.connect.soap import planned_refs, reading, tag_service
+from vsphere_ai.connect.soap.live_reads import LiveReads
+from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.shared_reads import SharedReads
+from vsphere_ai.connect.soap.stub import part
+from vsphere_ai.connect.soap.task_monitor import Progress, TaskMonitor
+from vsphere_ai.connect.soap.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.connect.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
+from vsphere_ai.connect.wire import plain
+from vsphere_ai.connect.wire.privilege_answers import METHOD, Held, held_of
+from vsphere_ai.connect.wire.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.plain import Plain, PlainObject

@@ -11,7 +11,7 @@ from typing import Self
 from vsphere_ai.errors import NoRoom
 from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.state import Target
-from vsphere_ai.planning.rolling import MAINTENANCE
+from vsphere_ai.planning.moves.rolling import MAINTENANCE
 
 AGAIN = 1.0  # seconds between two reads for a host that has to wait
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
-from vsphere_ai.model.pending import Pending, Record, closed_by
+from vsphere_ai.model.records.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ExitMaintenance, Healthy, Step
 from vsphere_ai.planning.outcome import Event

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.execution.rollout import rollout_of
-from vsphere_ai.model.out_of_service import AHEAD, KINDS
-from vsphere_ai.model.pending import Pending, opened_by
+from vsphere_ai.model.records.out_of_service import AHEAD, KINDS
+from vsphere_ai.model.records.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import StopSsh
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.schedule import PlannedStep
 
 
 def openings(plan: Plan) -> Mapping[str, tuple[Pending, ...]]:

@@ -9,7 +9,7 @@ from itertools import count
 from vsphere_ai.errors import Storage, VsphereAiError
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.actions.relocation import back_of
-from vsphere_ai.model.pending import Pending, Record, closed_by
+from vsphere_ai.model.records.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import MoveBack, PowerOff, PowerOn, Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vsphere_ai.errors import NoRoom
 from vsphere_ai.execution.host_budget import HostBudget
 from vsphere_ai.execution.run_state import RunState
-from vsphere_ai.model.pending import Record
+from vsphere_ai.model.records.pending import Record
 
 OUT = ("maintenance", "reboot")
 """Pending actions of a host that is out of service."""

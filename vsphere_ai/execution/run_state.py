@@ -19,12 +19,12 @@ from vsphere_ai.errors import (
     VsphereAiError,
 )
 from vsphere_ai.execution.rollout import rollout_of
-from vsphere_ai.model.pending import Pending, opened_by
+from vsphere_ai.model.records.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Healthy, Move, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
+from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.outcome import Outcome, Run
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.rolling import Roll
 
 STOPPED = "run.stopped", Run.stopped
 HARMLESS = (Conflict, Denied, DidNotReboot, StepFailed, Storage, Unreachable)

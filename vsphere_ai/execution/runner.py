@@ -17,11 +17,11 @@ from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
 from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.run_state import STOPPED, Reason, RunState
-from vsphere_ai.model.pending import NoRecord, Pending, Record, closed_by
+from vsphere_ai.model.records.pending import NoRecord, Pending, Record, closed_by
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.outcome import Event, Outcome, Run, State
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.schedule import PlannedStep
 from vsphere_ai.security.exceptions import without_secrets
 from vsphere_ai.security.redaction import untrusted
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vsphere_ai.connect import service
-from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.connect.probing import Prober
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 from vsphere_ai.errors import Denied
-from vsphere_ai.language.inventory import SshSettings
+from vsphere_ai.language.inventories.inventory import SshSettings
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
-from vsphere_ai.model.name_ranges import shell_word
+from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.planner import Login, Plan
 from vsphere_ai.planning.ssh_needs import Need, needs, no_section, service_problems, stays_stopped

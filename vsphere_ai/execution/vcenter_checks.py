@@ -15,7 +15,7 @@ from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Invoke, Migrate, MoveAway, PowerOn, Reconfigure

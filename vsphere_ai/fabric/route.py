@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, ProxySwitch
 from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink_of, nics, order, proxies, switch_of
 from vsphere_ai.fabric.links import Link
+from vsphere_ai.model.estate.kept import once
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.kept import once
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
 PORT_GROUP_PATHS = ("key", "config.uplink", "config.distributedVirtualSwitch", "config.defaultPortConfig")

@@ -14,10 +14,10 @@ from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
 from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Place, Verdict, why
 from vsphere_ai.fabric.path import HOST, PATH_RULE, is_seen, path_links
+from vsphere_ai.model.estate.host_version import hardware_number
+from vsphere_ai.model.estate.remedies import version_for
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"

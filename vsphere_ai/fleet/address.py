@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.fleet.certificates import MAKE, TlsFiles, require_usable
-from vsphere_ai.language.document import require
+from vsphere_ai.language.yaml_files.document import require
 
 if TYPE_CHECKING:
     from distributed.security import Security

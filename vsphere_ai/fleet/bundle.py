@@ -14,12 +14,12 @@ from pathlib import Path, PurePosixPath
 from pydantic import JsonValue, TypeAdapter
 
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language.document import require, text_of
-from vsphere_ai.language.inventory import Inventory
-from vsphere_ai.language.opened_files import opened
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.reference import Reference
-from vsphere_ai.language.variables import Overrides
+from vsphere_ai.language.inventories.inventory import Inventory
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.playbooks.reference import Reference
+from vsphere_ai.language.playbooks.variables import Overrides
+from vsphere_ai.language.yaml_files.document import require, text_of
+from vsphere_ai.language.yaml_files.opened_files import opened
 from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.files import make_private_folder, write_private

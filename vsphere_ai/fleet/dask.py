@@ -28,9 +28,9 @@ from vsphere_ai.fleet.planner import estate_values
 from vsphere_ai.fleet.probe import require_mutual_tls, unreachable
 from vsphere_ai.fleet.task import carry_out
 from vsphere_ai.fleet.wire import error_of, event_of
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.suggestion import did_you_mean
+from vsphere_ai.model.names.suggestion import did_you_mean
 from vsphere_ai.planning.document import open_saved
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from vsphere_ai.app.events.results import exit_code_of
 from vsphere_ai.app.project.new_files import require_absent
 from vsphere_ai.app.runs.plan_playbook import PlanRequest, plan_loaded
 from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
-from vsphere_ai.language.document import content_of
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
 from vsphere_ai.security.files import DOCUMENT, create_private, not_written, write_private
 

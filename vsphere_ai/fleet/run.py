@@ -30,9 +30,9 @@ from vsphere_ai.fleet.shard import (
 )
 from vsphere_ai.fleet.takeover import taken_over
 from vsphere_ai.fleet.wire import outcome_of_values, outcome_values
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.runs import journal, locks
 from vsphere_ai.runs import lease_record as fleet_record
 from vsphere_ai.security.files import STATE, flush, read_bytes, write_private

@@ -13,7 +13,7 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
 from vsphere_ai.errors import InputError, Storage, UsageError, VsphereAiError
-from vsphere_ai.model.pending import PENDING
+from vsphere_ai.model.records.pending import PENDING
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.locks import hold_run
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vsphere_ai.app.events.results import Proposal
     from vsphere_ai.execution.host_budget import HostBudget
-    from vsphere_ai.model.recorded_steps import RecordedStep
+    from vsphere_ai.model.records.recorded_steps import RecordedStep
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Mode
 

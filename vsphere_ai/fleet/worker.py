@@ -20,8 +20,8 @@ from vsphere_ai.fleet.dask import IDENTITY, RESOURCE
 from vsphere_ai.fleet.probe import require_mutual_tls
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.site import Site, serve
-from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.runs import replica
 from vsphere_ai.security.files import locked
 from vsphere_ai.security.state_dir import file_name, own_folder

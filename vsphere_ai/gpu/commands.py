@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vsphere_ai.model.pci_address import normal_pci
+from vsphere_ai.model.names.pci_address import normal_pci
 
 FIELDS = (
     "index",

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu import vgpu
 from vsphere_ai.gpu.catalog import Board, board_of_device, boards
 from vsphere_ai.gpu.devices import NVIDIA, UNSIGNED, found_gpus, is_vgpu, is_whole
+from vsphere_ai.gpu.vgpus import vgpu
 from vsphere_ai.model.plain import PlainObject, objects
 
 

@@ -8,9 +8,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.gpu import live, parted
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.parted import Entry, Path, Refuse
+from vsphere_ai.gpu.mig import parted
+from vsphere_ai.gpu.mig.parted import Entry, Path, Refuse
+from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import observed
 

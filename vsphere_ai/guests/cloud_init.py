@@ -23,7 +23,7 @@ from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.bounded import json_value, yaml_value
-from vsphere_ai.model.networks import Address
+from vsphere_ai.model.names.networks import Address
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 

@@ -16,7 +16,7 @@ from vsphere_ai.guests.cloud_init import METADATA, REDACTED, USERDATA
 from vsphere_ai.guests.ready import READY
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.guest_ids import LINUX, NOT_LINUX
+from vsphere_ai.model.names.guest_ids import LINUX, NOT_LINUX
 from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.state import Target
 

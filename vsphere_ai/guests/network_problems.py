@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 
 from vsphere_ai.guests.netplan import MOST_TABLES, GuestNic
-from vsphere_ai.model.networks import Address, network
+from vsphere_ai.model.names.networks import Address, network
 from vsphere_ai.model.state import Problem, Target
 
 MOST_NAME = 15

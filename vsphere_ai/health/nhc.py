@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
+from vsphere_ai.model.names.written_names import line_comment, nhc_name
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import line_comment, nhc_name
 
 CHECKS = frozenset(
     (

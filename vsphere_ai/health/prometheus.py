@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.model.names.written_names import pattern_address
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import safe
-from vsphere_ai.model.written_names import pattern_address
 
 GPU_PORT, NODE_PORT = 9400, 9100
 FOR_EVER = "DCGM_FI_DEV_XID_ERRORS"

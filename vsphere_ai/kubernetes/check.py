@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from vsphere_ai.kubernetes import network_operator_rules, spiderpool_rules
 from vsphere_ai.kubernetes.objects import Fault, Manifest, manifests
 from vsphere_ai.kubernetes.spiderpool import GROUP as SPIDERPOOL
-from vsphere_ai.language.document import Document
+from vsphere_ai.language.yaml_files.document import Document
 
 Check = Callable[[Sequence[Manifest]], Iterator[Fault]]
 MAX_VALUES = 200_000

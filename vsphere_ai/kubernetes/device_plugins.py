@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, JsonValue, ValidationError
 
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
-from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.language.yaml_files.document import DocumentPath
 
 _SHARED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SRIOV_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.]*)?[A-Za-z0-9]")

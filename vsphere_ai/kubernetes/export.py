@@ -14,7 +14,7 @@ from vsphere_ai.kubernetes.export_network_operator import (
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions, spiderpool_findings, spiderpool_objects
 from vsphere_ai.kubernetes.manifest import Written, manifest_text
 from vsphere_ai.kubernetes.pod_networks import Finding, Pods
-from vsphere_ai.language.document import Faults, parse_stream
+from vsphere_ai.language.yaml_files.document import Faults, parse_stream
 
 Options = SpiderpoolOptions | NetworkOperatorOptions
 TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Operator"}

@@ -22,7 +22,7 @@ from vsphere_ai.kubernetes.network_operator_rules import PREFIX
 from vsphere_ai.kubernetes.pod_networks import Finding, Names, PodNetwork, Pods, Share
 from vsphere_ai.kubernetes.vm_nodes import PassedNic
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.networks import Range, range_of, without
+from vsphere_ai.model.names.networks import Range, range_of, without
 
 OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv_ipam, sriov_operator))
 NAMESPACE = "nvidia-network-operator"

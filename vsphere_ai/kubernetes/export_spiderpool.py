@@ -16,7 +16,7 @@ from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
 from vsphere_ai.kubernetes.manifest import Object, Written, kubernetes_object
 from vsphere_ai.kubernetes.pod_networks import Finding, Names, PodNetwork, Pods, Share
 from vsphere_ai.kubernetes.spiderpool import GROUP, VERSION
-from vsphere_ai.model.networks import without
+from vsphere_ai.model.names.networks import without
 
 API = f"{GROUP}/{VERSION}"
 PVRDMA_RESOURCE = "rdma/pvrdma"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 
 from vsphere_ai.guests.cloud_init import given_metadata, given_network
-from vsphere_ai.model.networks import Address
+from vsphere_ai.model.names.networks import Address
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 
 INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")

@@ -24,9 +24,9 @@ from vsphere_ai.kubernetes.network_operator import (
 )
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
-from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.suggestion import suggest
 
 Kinds = Mapping[str, type[Spec]]
 GROUPS: Mapping[str, tuple[str, Kinds]] = {

@@ -14,8 +14,8 @@ from typing import Annotated
 from pydantic import Field
 
 from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec, Texts
-from vsphere_ai.language.document import DocumentPath
-from vsphere_ai.model.networks import Address, Network, address, network, range_of
+from vsphere_ai.language.yaml_files.document import DocumentPath
+from vsphere_ai.model.names.networks import Address, Network, address, network, range_of
 
 GROUP = "nv-ipam.nvidia.com"
 VERSION = "v1alpha1"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.document import Document, DocumentPath
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath
 
 Severity = Literal["error", "warning"]
 

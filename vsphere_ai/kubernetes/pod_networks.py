@@ -15,7 +15,7 @@ from vsphere_ai.kubernetes.guest_network import Interface
 from vsphere_ai.kubernetes.objects import Severity
 from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NodeNic, PassedNic, VmNode
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.networks import Address, Network, Range, address, address_range, without
+from vsphere_ai.model.names.networks import Address, Network, Range, address, address_range, without
 
 Pools = Mapping[str, Pool]
 

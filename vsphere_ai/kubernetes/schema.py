@@ -9,9 +9,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
-from vsphere_ai.language.document import DocumentPath
-from vsphere_ai.language.validation import describe, settable
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.yaml_files.document import DocumentPath
+from vsphere_ai.language.yaml_files.validation import describe, settable
+from vsphere_ai.model.names.suggestion import suggest
 
 S = TypeVar("S", bound=Spec)
 

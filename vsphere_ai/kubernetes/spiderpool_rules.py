@@ -25,10 +25,10 @@ from vsphere_ai.kubernetes.spiderpool import (
     Route,
     Subnet,
 )
-from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.networks import Address, Network, Range, address, address_range, network, range_of, without
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.networks import Address, Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.model.names.suggestion import suggest
 
 BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
 """Value of `cniType` -> its block, where the names differ."""

@@ -17,7 +17,7 @@ from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.guests.reported import reported
 from vsphere_ai.kubernetes.guest_network import Ethernet, Interface, guest_file
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.networks import Address
+from vsphere_ai.model.names.networks import Address
 from vsphere_ai.model.plain import inside, objects
 from vsphere_ai.model.state import Target
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from vsphere_ai.lab.main import main
+from vsphere_ai.lab.front.main import main
 
 sys.exit(main())

@@ -14,29 +14,22 @@ from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab import managed
 from vsphere_ai.lab.admission import Occasion
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.front.starting import Progress
 from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.mainboard import Mainboard
 from vsphere_ai.lab.ledger import Ledger
-from vsphere_ai.lab.managed import (
-    always_there,
-    cluster,
-    cluster_rules,
-    custom_fields,
-    datastores,
-    host_system,
-    maintenance,
-    network,
-    power,
-    resource_pools,
-    service_instance,
-    virtual_machine,
-    vm_states,
-)
+from vsphere_ai.lab.managed import datastores
+from vsphere_ai.lab.managed.clusters import cluster, cluster_rules, resource_pools
+from vsphere_ai.lab.managed.drs import maintenance
+from vsphere_ai.lab.managed.hosts import always_there, host_system
+from vsphere_ai.lab.managed.networks import network
+from vsphere_ai.lab.managed.vcenter import custom_fields, service_instance
+from vsphere_ai.lab.managed.vm_tasks import power
+from vsphere_ai.lab.managed.vms import virtual_machine, vm_states
 from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, Vm, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
-from vsphere_ai.lab.starting import Progress
 from vsphere_ai.lab.store import ManagedObject
 
 NIC_MODELS: dict[str, dict[str, Any]] = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.document import Document, Faults, load, parse
-from vsphere_ai.language.yaml import MAX_NODES, Node
+from vsphere_ai.language.yaml_files.document import Document, Faults, load, parse
+from vsphere_ai.language.yaml_files.yaml import MAX_NODES, Node
 
 
 class InputFile:

@@ -18,8 +18,8 @@ from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario.relations import resource_relations
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
-from vsphere_ai.language.document import text_of
-from vsphere_ai.language.yaml import Node
+from vsphere_ai.language.yaml_files.document import text_of
+from vsphere_ai.language.yaml_files.yaml import Node
 
 DEFAULT = "default.yml"
 MOST_NAMES = 100_000

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.language.document import Faults, load, require
-from vsphere_ai.language.validation import Place, validate
-from vsphere_ai.model.assessment import Attestation
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.yaml_files.document import Faults, load, require
+from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.model.names.suggestion import suggest
+from vsphere_ai.model.records.assessment import Attestation
 
 
 def _day(value: object) -> date:

@@ -1,6 +1,6 @@
 """Readers of JSON, YAML and XML that another user may have written: bounded in depth, values and memory.
 
-They raise `ValueError` with a reason that quotes nothing of the text. `language/yaml.py` reads files of operators, and
+They raise `ValueError` with a reason that quotes nothing of the text. `language/yaml_files/yaml.py` reads files of operators, and
 knows the place of each value besides.
 """
 

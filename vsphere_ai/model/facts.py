@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from vsphere_ai.model.agent_vms import PATHS, agent_of, manager_of
-from vsphere_ai.model.observed import laid_over
+from vsphere_ai.model.estate.agent_vms import PATHS, agent_of, manager_of
+from vsphere_ai.model.estate.observed import laid_over
 from vsphere_ai.model.state import Target, TargetKind
 
 UNTYPED = "the answer holds a value that cannot be typed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.model.secret_settings import NOT_SHOWN
+from vsphere_ai.model.names.secret_settings import NOT_SHOWN
 from vsphere_ai.model.text import shown
 
 IDENTITY = ("key", "host")

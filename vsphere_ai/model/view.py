@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from vsphere_ai.model.estate.observed import Key, Observed, laid_over
+from vsphere_ai.model.estate.places import Places
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.observed import Key, Observed, laid_over
-from vsphere_ai.model.places import Places
 from vsphere_ai.model.state import State, Target
 
 S = TypeVar("S", bound=State)

@@ -13,12 +13,12 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
-from vsphere_ai.gpu.vgpu import Share
+from vsphere_ai.gpu.vgpus.vgpu import Share
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.admitted import final_situation
-from vsphere_ai.planning.elsewhere import Elsewhere
+from vsphere_ai.planning.moves.elsewhere import Elsewhere
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.capacity.verdict import Answer, Fit
-from vsphere_ai.gpu.running import RunningVgpu
-from vsphere_ai.gpu.slot import GpuSlot
+from vsphere_ai.gpu.smi.running import RunningVgpu
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.model.state import Problem, Target
 
 

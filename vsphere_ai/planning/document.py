@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Conflict
-from vsphere_ai.language.play import Playbook, to_document
+from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
@@ -22,10 +22,10 @@ from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.expected_time import Estimate
-from vsphere_ai.planning.placed import Asked, PlacedHost
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
-from vsphere_ai.planning.schedule import Impact, PlannedStep, waves
+from vsphere_ai.planning.scheduling.expected_time import Estimate
+from vsphere_ai.planning.scheduling.placed import Asked, PlacedHost
+from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, waves
 
 SCHEMA_VERSION = 1
 MOST_CHANGES = 12

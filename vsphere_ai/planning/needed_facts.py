@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vsphere_ai.language.play import Kinds, TargetPlans
+from vsphere_ai.language.playbooks.play import Kinds, TargetPlans
+from vsphere_ai.model.estate.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.facts import Estate, grouped
-from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe

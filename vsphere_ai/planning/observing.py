@@ -8,10 +8,10 @@ from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from vsphere_ai.language.play import Kinds
+from vsphere_ai.language.playbooks.play import Kinds
+from vsphere_ai.model.estate.malformed import ERRORS, evaluate
+from vsphere_ai.model.estate.observed import Observed
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.malformed import ERRORS, evaluate
-from vsphere_ai.model.observed import Observed
 from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
-from vsphere_ai.language.play import Kinds, TargetPlans, stated_of
+from vsphere_ai.language.playbooks.play import Kinds, TargetPlans, stated_of
 from vsphere_ai.model.facts import About, Estate, grouped
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
@@ -18,16 +18,16 @@ from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.capacity import problems_of
-from vsphere_ai.planning.managed_vms import with_matched
-from vsphere_ai.planning.moved_view import view_after
+from vsphere_ai.planning.moves.managed_vms import with_matched
+from vsphere_ai.planning.moves.moved_view import view_after
+from vsphere_ai.planning.moves.power_on_order import order_notes, power_ons
+from vsphere_ai.planning.moves.vgpu_moves import Outlook
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
-from vsphere_ai.planning.placed import Asked, PlacedHost, asked_of, placed_on
-from vsphere_ai.planning.power_on_order import order_notes, power_ons
-from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
-from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
-from vsphere_ai.planning.vgpu_moves import Outlook
-from vsphere_ai.planning.windows import needs_maintenance
+from vsphere_ai.planning.scheduling.placed import Asked, PlacedHost, asked_of, placed_on
+from vsphere_ai.planning.scheduling.rebooted_gpus import kept_modes, loss_of, silent
+from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, arrange
+from vsphere_ai.planning.scheduling.windows import needs_maintenance
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.fabric.dvs import PORT_GROUP
-from vsphere_ai.language.play import TargetPlan, TargetPlans
+from vsphere_ai.language.playbooks.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.privilege import Duty

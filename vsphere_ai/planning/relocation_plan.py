@@ -9,10 +9,10 @@ from vsphere_ai.compat.vgpu_vmotion import stun, stun_times
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Problem
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn, Step
+from vsphere_ai.planning.moves.relocation import Relocation
+from vsphere_ai.planning.moves.vgpu_moves import Migration
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.relocation import Relocation
-from vsphere_ai.planning.schedule import Impact, PlannedStep
-from vsphere_ai.planning.vgpu_moves import Migration
+from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep
 
 SHUTDOWN = 300
 """Seconds that a guest is given to shut down."""

@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import get_args
 
 from vsphere_ai.fabric.api_types import VirtualDevice
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.recorded_steps import RecordedStep
+from vsphere_ai.model.records.pending import Pending
+from vsphere_ai.model.records.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Destroy, EnterMaintenance, Healthy, Shell, Step, what
 from vsphere_ai.planning.document import Approved, ChangeDocument, ItemDocument
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
+from vsphere_ai.planning.scheduling.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
 _DEVICES = "config.hardware.device"
 

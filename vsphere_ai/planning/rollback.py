@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.play import Kinds, Stated
+from vsphere_ai.language.playbooks.play import Kinds, Stated
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown

@@ -15,12 +15,12 @@ from vsphere_ai.admission.situation import Situation
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Destroy, EnterMaintenance, Migrate, Reconfigure
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.departures import NOWHERE
+from vsphere_ai.planning.moves.departures import NOWHERE
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.resources import kinds

@@ -9,8 +9,8 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, Step
 from vsphere_ai.planning.planner import NOT_CONNECTED, Plan
-from vsphere_ai.planning.schedule import PlannedStep
-from vsphere_ai.planning.windows import SSH_SERVICE
+from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.windows import SSH_SERVICE
 
 RULES = ("ssh.section", "ssh.host-key", "ssh.lockdown", "ssh.service", "ssh.stopped", "ssh.denied", "ssh.unreachable")
 """The rules of problems with SSH."""

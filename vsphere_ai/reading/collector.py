@@ -13,10 +13,10 @@ from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
-from vsphere_ai.language.selected import RECORD, Want
-from vsphere_ai.language.selectors import Unread
+from vsphere_ai.language.inventories.selected import RECORD, Want
+from vsphere_ai.language.inventories.selectors import Unread
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
-from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.reading.host_calls import OPTION, QUERY, SOFTWARE, is_call

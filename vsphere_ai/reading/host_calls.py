@@ -7,7 +7,7 @@ from functools import cache
 
 from vsphere_ai.compat import gate
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds

@@ -10,7 +10,7 @@ from vsphere_ai.admission import admit as admission
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 from vsphere_ai.gpu.devices import has_vgpus
-from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query

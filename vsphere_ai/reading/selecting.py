@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.gpu import models
-from vsphere_ai.language.selected import ASKED, RECORD, Want
+from vsphere_ai.language.inventories.selected import ASKED, RECORD, Want
 from vsphere_ai.model.facts import Facts
 
 STATES = {"poweredOn": "on", "poweredOff": "off", "suspended": "suspended", "standBy": "standby"}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue
 
-from vsphere_ai.benchmarks.collectives import COLLECTIVES
+from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
 from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Device, Mode
 
 WIDTH = 80

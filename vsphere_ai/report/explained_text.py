@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import JsonValue
 
-from vsphere_ai.model.explained import GROUPS, Explained, Listed, Part
+from vsphere_ai.model.records.explained import GROUPS, Explained, Listed, Part
 
 WIDTH = 80
 LABELS = 16

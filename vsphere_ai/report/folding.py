@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from vsphere_ai.model.name_ranges import fold, listed, quoted
+from vsphere_ai.model.names.name_ranges import fold, listed, quoted
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, counted, safe
 from vsphere_ai.report.layout import grouped

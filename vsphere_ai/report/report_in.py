@@ -10,19 +10,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
-from vsphere_ai.model.printed import Printed
+from vsphere_ai.model.records.printed import Printed
 from vsphere_ai.planning.document import PlanDocument, plain
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
 from vsphere_ai.report.pages.check_page import check_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
-from vsphere_ai.report.pages.html import MOST_BYTES, MOST_NODES, weight
+from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.printed_documents import Capacity, Check, Trace
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
-from vsphere_ai.report.run_record import run_document
+from vsphere_ai.report.plans.run_record import run_document
 
 if TYPE_CHECKING:
     from vsphere_ai.report.pages.values import Report
@@ -75,7 +75,7 @@ def report_in(source: Source | Journal, form: str) -> str:
         what = "--format gitlab-terraform: only a plan has this form"
         raise UsageError(what, "give a saved plan", rule="usage.report")
     name = form.replace("-", "_")
-    written: str = getattr(import_module(f"vsphere_ai.report.pages.{name}"), name)(report_of(source))
+    written: str = getattr(import_module(f"vsphere_ai.report.pages.formats.{name}"), name)(report_of(source))
     return written
 
 

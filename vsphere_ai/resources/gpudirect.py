@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
 from vsphere_ai.fabric import pci, virtual_functions
-from vsphere_ai.gpu import vgpu
-from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.gpu.vgpus import vgpu
+from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.factories import reconfigure
-from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
+from vsphere_ai.resources._possible_devices import possible_devices
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.kernel import Kernel

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vsphere_ai.model.host_version import hardware_limits
-from vsphere_ai.model.name_ranges import listed
-from vsphere_ai.model.remedies import version_for
+from vsphere_ai.model.estate.host_version import hardware_limits
+from vsphere_ai.model.estate.remedies import version_for
+from vsphere_ai.model.names.name_ranges import listed
+from vsphere_ai.model.names.versions import first_esxi_with
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.versions import first_esxi_with
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.vm_hardware import VmHardware
 

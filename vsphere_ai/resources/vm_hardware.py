@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
+from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.host_version import hardware_number
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View

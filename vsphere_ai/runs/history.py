@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.run_record import Closed, LeftPending
+from vsphere_ai.model.records.run_record import Closed, LeftPending
 from vsphere_ai.runs import journal, process_id
 from vsphere_ai.runs.journal import Journal
 

@@ -27,12 +27,12 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from vsphere_ai import __version__
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
-from vsphere_ai.model.run_record import RunDocuments, RunRecord
+from vsphere_ai.model.names.suggestion import did_you_mean
+from vsphere_ai.model.records.pending import Pending
+from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import PendingKind, Step, what
-from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.runs import checksums, process_id, replica
 from vsphere_ai.runs import journal_schema as tables
 from vsphere_ai.runs.group_commit import GroupCommit, Work

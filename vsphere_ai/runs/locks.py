@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal, process_id
 from vsphere_ai.security.files import STATE, read_bytes, write_private

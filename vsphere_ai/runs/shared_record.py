@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from vsphere_ai.connect.out_records import OutRecord
 from vsphere_ai.errors import Storage, VsphereAiError
-from vsphere_ai.model.out_of_service import KINDS, OutItem, OutOfService
-from vsphere_ai.model.pending import Pending, Record
+from vsphere_ai.model.records.out_of_service import KINDS, OutItem, OutOfService
+from vsphere_ai.model.records.pending import Pending, Record
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import PendingKind, Step
 from vsphere_ai.runs import process_id

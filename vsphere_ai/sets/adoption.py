@@ -16,7 +16,7 @@ from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.guests.reported import reported
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.networks import Range, without
+from vsphere_ai.model.names.networks import Range, without
 from vsphere_ai.model.vm_sets import PREFIX, Fault, Mark, mark_of, settings_of
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.sets.places import hosts_of, place_of

@@ -17,7 +17,7 @@ from vsphere_ai.capacity.verdict import GpuHosts
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.fabric.virtual_functions import physical_functions
-from vsphere_ai.language.play import TargetPlans, stated_of
+from vsphere_ai.language.playbooks.play import TargetPlans, stated_of
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.fabric import dvs, networks
-from vsphere_ai.language.inventory import Inventory
-from vsphere_ai.language.inventory_leaves import Leaf
-from vsphere_ai.language.selection import hosts_named
+from vsphere_ai.language.inventories.inventory import Inventory
+from vsphere_ai.language.inventories.inventory_leaves import Leaf
+from vsphere_ai.language.inventories.selection import hosts_named
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Place
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet

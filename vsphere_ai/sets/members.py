@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from vsphere_ai.language import patterns
-from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.language.inventories import patterns
+from vsphere_ai.language.playbooks.play import Play, Playbook
 from vsphere_ai.model.facts import Estate, Facts, grouped
-from vsphere_ai.model.name_ranges import shell_word
+from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 from vsphere_ai.resources.mixins import HasSockets

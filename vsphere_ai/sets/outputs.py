@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.play import Output, VmValue
+from vsphere_ai.language.playbooks.play import Output, VmValue
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, members_of

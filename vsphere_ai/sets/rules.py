@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from vsphere_ai.language.play import TargetPlans
+from vsphere_ai.language.playbooks.play import TargetPlans
 from vsphere_ai.model.cluster_rules import WantedRules, difference, foreign_rules
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target

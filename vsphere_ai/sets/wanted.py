@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.language import patterns
-from vsphere_ai.language.play import Desired, Play, Playbook, TargetPlan
+from vsphere_ai.language.inventories import patterns
+from vsphere_ai.language.playbooks.play import Desired, Play, Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.model.vm_sets import Member, member_of, members_of, replaced_by

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from vsphere_ai.errors import Refused
+from vsphere_ai.model.names.written_names import host_address
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import host_address
 from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
 from vsphere_ai.training.machine import Machine

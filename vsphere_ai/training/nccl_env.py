@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.model.names.written_names import nccl_name
 from vsphere_ai.model.nodes import Node, Rail
-from vsphere_ai.model.written_names import nccl_name
 from vsphere_ai.training.job import Nccl
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vsphere_ai.model.names.written_names import xml_attribute, xml_comment
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import xml_attribute, xml_comment
 from vsphere_ai.training.topology import Branch, Device, topology
 
 SWITCH = 0x0604

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route, Router
 
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.report.pages.html import Frame, Link, page
+from vsphere_ai.report.pages.formats.html import Frame, Link, page
 from vsphere_ai.report.pages.values import Report
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.web.access import plain

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vsphere_ai import app
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.errors import UsageError
-from vsphere_ai.report.pages.html import policy
+from vsphere_ai.report.pages.formats.html import policy
 from vsphere_ai.security.redaction import untrusted
 from vsphere_ai.web.access import Access, Keys
 from vsphere_ai.web.live import Event, Live

@@ -9,8 +9,8 @@ from dataclasses import replace
 from vsphere_ai import app
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.pages.values import Report, Section
+from vsphere_ai.report.plans.run_record import runs_rows
 from vsphere_ai.report.report_in import report_of
-from vsphere_ai.report.run_record import runs_rows
 
 NEWEST = 8
 """Runs that the first page shows."""

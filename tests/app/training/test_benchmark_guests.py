@@ -16,8 +16,8 @@ from vsphere_ai.app.events import Remark
 from vsphere_ai.app.training.benchmarks.guests import benchmark_guests
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, Runner
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings
-from vsphere_ai.benchmarks.trials import Trial
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.model.nodes import Node, NodeGpu
 
 MPIRUN = shutil.which("mpirun")

@@ -16,8 +16,8 @@ from vsphere_ai.app.events import Remark, ignore
 from vsphere_ai.app.training.benchmarks.launch import carry_out, own_nodes, remaining, run_name
 from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.listed import guest_settings
-from vsphere_ai.benchmarks.burn import read_report
-from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.benchmarks.programs.burn import read_report
+from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.model.nodes import Node, NodeGpu
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import RUNS, NodeFile

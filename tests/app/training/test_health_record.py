@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from vsphere_ai.app.training.health.record import last_checks
-from vsphere_ai.model.assessment import Checked
+from vsphere_ai.model.records.assessment import Checked
 
 
 @pytest.fixture

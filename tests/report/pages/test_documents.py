@@ -17,18 +17,18 @@ from support.large_reports import HOSTILE, WORLD
 from support.seeds import by_level
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.patterns import expand
-from vsphere_ai.model.name_ranges import listed
-from vsphere_ai.model.printed import printed
+from vsphere_ai.language.inventories.patterns import expand
+from vsphere_ai.model.names.name_ranges import listed
+from vsphere_ai.model.records.printed import printed
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.document import PlanDocument
-from vsphere_ai.report.pages.html import html
-from vsphere_ai.report.pages.markdown import MOST, markdown
-from vsphere_ai.report.pages.path_graph import path_graph
+from vsphere_ai.report.pages.formats.html import html
+from vsphere_ai.report.pages.formats.markdown import MOST, markdown
+from vsphere_ai.report.pages.formats.sarif import MOST as MOST_RESULTS
+from vsphere_ai.report.pages.formats.sarif import MOST_BYTES
+from vsphere_ai.report.pages.pictures.path_graph import path_graph
 from vsphere_ai.report.pages.plan_page import places_of, plan_report
 from vsphere_ai.report.pages.run_page import run_report
-from vsphere_ai.report.pages.sarif import MOST as MOST_RESULTS
-from vsphere_ai.report.pages.sarif import MOST_BYTES
 from vsphere_ai.report.report_in import DOCUMENTS, FORMS, report_in, report_of, too_heavy
 
 DOCUMENTS_OF = {name: large_fleets.plan if name == "fleet" else getattr(large_reports, name) for name in DOCUMENTS}

@@ -12,12 +12,12 @@ import pytest
 from support.estates import CLUSTER, estate, guest, host, made, wants
 
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement
-from vsphere_ai.language.patterns import expand
+from vsphere_ai.language.inventories.patterns import expand
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.report.pages.certificate_page import certificate_report
-from vsphere_ai.report.pages.geometry import GPU
-from vsphere_ai.report.pages.html import Frame, Link, html, key_of, page, policy, section_html
+from vsphere_ai.report.pages.formats.html import Frame, Link, html, key_of, page, policy, section_html
+from vsphere_ai.report.pages.pictures.geometry import GPU
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.resources.host_graphics import HostGraphics

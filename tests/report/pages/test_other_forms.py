@@ -3,9 +3,9 @@
 import json
 from xml.etree import ElementTree as Xml
 
-from vsphere_ai.report.pages.junit import junit
-from vsphere_ai.report.pages.markdown import MOST, markdown
-from vsphere_ai.report.pages.sarif import sarif
+from vsphere_ai.report.pages.formats.junit import junit
+from vsphere_ai.report.pages.formats.markdown import MOST, markdown
+from vsphere_ai.report.pages.formats.sarif import sarif
 from vsphere_ai.report.pages.values import Case, Report, Result, Section
 
 HOSTILE = "a|b <img> [x](http://e) `c` @all\x1b\n"

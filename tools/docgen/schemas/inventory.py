@@ -9,10 +9,10 @@ from tools.docgen.schemas.playbook import selector_of
 from tools.docgen.schemas.variables import VALUES
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AUTO, DHCP
-from vsphere_ai.language.inventory import NAME, SshSettings, VCenterSettings
-from vsphere_ai.language.inventory_guests import GuestsSettings
-from vsphere_ai.language.inventory_leaves import Leaf
-from vsphere_ai.language.selectors import HostGroup, VmGroup
+from vsphere_ai.language.inventories.inventory import NAME, SshSettings, VCenterSettings
+from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
+from vsphere_ai.language.inventories.inventory_leaves import Leaf
+from vsphere_ai.language.inventories.selectors import HostGroup, VmGroup
 
 _NAMES = {"pattern": f"^{NAME.pattern}$"}
 _TEXT = {"type": "string"}

@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of, without_null
 from tools.docgen.schemas.variables import ITEMS, VALUES
-from vsphere_ai.language.include import KEY as INCLUDE
-from vsphere_ai.language.play import TARGETS
-from vsphere_ai.language.play_reader import PlaySettings
-from vsphere_ai.language.selectors import SELECTORS
-from vsphere_ai.language.variable_values import NAME
-from vsphere_ai.language.variables import KEY as VARS
+from vsphere_ai.language.inventories.selectors import SELECTORS
+from vsphere_ai.language.playbooks.play import TARGETS
+from vsphere_ai.language.playbooks.play_reader import PlaySettings
+from vsphere_ai.language.playbooks.variables import KEY as VARS
+from vsphere_ai.language.yaml_files.include import KEY as INCLUDE
+from vsphere_ai.language.yaml_files.variable_values import NAME
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource

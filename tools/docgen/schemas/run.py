@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.planning.document import SCHEMA_VERSION
-from vsphere_ai.report.run_json import EventLine, RunLine, SummaryLine
+from vsphere_ai.report.plans.run_json import EventLine, RunLine, SummaryLine
 
 
 def run_schema() -> Schema:

@@ -60,19 +60,19 @@ def _selectors(inner: Schema) -> Schema:
 _MODEL = "vsphere_ai.model"
 _LANGUAGE, _RESOURCES, _JOB = "vsphere_ai.language", "vsphere_ai.resources", "vsphere_ai.training.job"
 TAKEN: Mapping[str, Widened] = {
-    f"{_LANGUAGE}.play._share": _always(HOSTS),
-    f"{_LANGUAGE}.play._batches": _always(
+    f"{_LANGUAGE}.playbooks.play._share": _always(HOSTS),
+    f"{_LANGUAGE}.playbooks.play._batches": _always(
         {"anyOf": [*HOSTS["anyOf"], {"type": "array", "minItems": 1, "items": HOSTS}]}
     ),
-    f"{_LANGUAGE}.play._failures": _always({"anyOf": [{"type": "integer", "minimum": 0}, SHARE]}),
-    f"{_LANGUAGE}.play.seconds": _always(DURATION),
-    f"{_LANGUAGE}.play_reader._text": _as_is,
-    f"{_LANGUAGE}.play_reader._spare": _limited,
-    f"{_LANGUAGE}.inventory_fields._reference": _always(SECRET),
-    f"{_LANGUAGE}.inventory_leaves._listed": _or(TEXT),
-    f"{_LANGUAGE}.selectors.listed": _or(TEXT),
-    f"{_LANGUAGE}.selectors.as_selectors": _selectors,
-    f"{_MODEL}.pci_address.distinct": _as_is,
+    f"{_LANGUAGE}.playbooks.play._failures": _always({"anyOf": [{"type": "integer", "minimum": 0}, SHARE]}),
+    f"{_LANGUAGE}.playbooks.play.seconds": _always(DURATION),
+    f"{_LANGUAGE}.playbooks.play_reader._text": _as_is,
+    f"{_LANGUAGE}.playbooks.play_reader._spare": _limited,
+    f"{_LANGUAGE}.inventories.inventory_fields._reference": _always(SECRET),
+    f"{_LANGUAGE}.inventories.inventory_leaves._listed": _or(TEXT),
+    f"{_LANGUAGE}.inventories.selectors.listed": _or(TEXT),
+    f"{_LANGUAGE}.inventories.selectors.as_selectors": _selectors,
+    f"{_MODEL}.names.pci_address.distinct": _as_is,
     f"{_RESOURCES}.mig.gpu._readable": _always(LAYOUT),
     f"{_RESOURCES}.mig.gpu.as_gpu": _or(LAYOUT),
     f"{_RESOURCES}.pci_devices.device._hex": _always(
@@ -92,16 +92,16 @@ TAKEN: Mapping[str, Widened] = {
 
 _PORT = "[0-9]{1,5}"
 CHECKED: Mapping[str, Schema] = {
-    f"{_LANGUAGE}.inventory_fields._address": {
+    f"{_LANGUAGE}.inventories.inventory_fields._address": {
         "pattern": "^([A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+(%[^%/@\\s]+)?)$"
     },
-    f"{_LANGUAGE}.inventory_fields._peer": {
+    f"{_LANGUAGE}.inventories.inventory_fields._peer": {
         "pattern": f"^([A-Za-z0-9_.-]+(:{_PORT})?|\\[[^\\]]+\\](:{_PORT})?|[^@/]+)$"
     },
-    f"{_LANGUAGE}.inventory._fingerprint": {"pattern": "^([sS][hH][aA]256:)?[0-9A-Fa-f:]{64,}$"},
-    f"{_LANGUAGE}.selectors.tag_name": {"pattern": "^[^/]+/.+$"},
-    f"{_LANGUAGE}.selectors._host_power": {"enum": ["on", "off", "standby"]},
-    f"{_LANGUAGE}.selectors._vm_power": {"enum": ["on", "off", "suspended"]},
+    f"{_LANGUAGE}.inventories.inventory._fingerprint": {"pattern": "^([sS][hH][aA]256:)?[0-9A-Fa-f:]{64,}$"},
+    f"{_LANGUAGE}.inventories.selectors.tag_name": {"pattern": "^[^/]+/.+$"},
+    f"{_LANGUAGE}.inventories.selectors._host_power": {"enum": ["on", "off", "standby"]},
+    f"{_LANGUAGE}.inventories.selectors._vm_power": {"enum": ["on", "off", "suspended"]},
     f"{_RESOURCES}.mig.gpu._mode": {"enum": ["enabled", "disabled"]},
     f"{_RESOURCES}.nics.nic._name": {"pattern": "^vmnic[0-9]{1,4}$"},
     f"{_JOB}._path": {"pattern": "^/[^\\n]*$"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema
-from vsphere_ai.language.include import KEY as INCLUDE
-from vsphere_ai.language.variable_values import FOR_ANCHORS, NAME, TYPES
-from vsphere_ai.language.variables import KEY as VARS
+from vsphere_ai.language.playbooks.variables import KEY as VARS
+from vsphere_ai.language.yaml_files.include import KEY as INCLUDE
+from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS, NAME, TYPES
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 _VALUE: Schema = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
-from vsphere_ai.model.host_version import PRODUCT, hardware_limits
+from vsphere_ai.model.estate.host_version import PRODUCT, hardware_limits
 from vsphere_ai.model.state import Target
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.admission.base import Case, Quantity, Reason, requirement
 from vsphere_ai.compat.vgpu_vmotion import DRS_BY_ITSELF, drs_config, stun, stun_times
-from vsphere_ai.model.versions import numbers
+from vsphere_ai.model.names.versions import numbers
 
 OPTION, TOLERATED = "vmdevicesstuntimetolerated", 100
 

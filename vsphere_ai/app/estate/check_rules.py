@@ -12,7 +12,7 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.compat import gate
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.view import View

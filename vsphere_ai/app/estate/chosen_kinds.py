@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.play import Play, Playbook
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.playbooks.play import Play, Playbook
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import MakesVms
 

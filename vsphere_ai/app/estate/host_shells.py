@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.ssh_endpoint import SshEndpoint
-from vsphere_ai.connect.ssh_pool import SshPool
+from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.secure_shell.ssh_pool import SshPool
 from vsphere_ai.errors import Unreachable
-from vsphere_ai.language.inventory import Inventory
+from vsphere_ai.language.inventories.inventory import Inventory
 from vsphere_ai.model.state import Target
 from vsphere_ai.security.credentials import fetch
 

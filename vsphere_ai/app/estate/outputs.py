@@ -11,9 +11,9 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.estate.session_outputs import observed_outputs
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.play import Output, Playbook
+from vsphere_ai.language.playbooks.play import Output, Playbook
 from vsphere_ai.model.facts import About
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.sets.outputs import OutputValue
 
 

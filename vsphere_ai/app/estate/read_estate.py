@@ -13,8 +13,8 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs, vmk
-from vsphere_ai.language.play import Playbook, TargetPlan
-from vsphere_ai.language.selection import select
+from vsphere_ai.language.inventories.selection import select
+from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query

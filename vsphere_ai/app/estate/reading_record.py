@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.connect.out_records import OutRecord
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.model.pending import NoRecord, Pending
+from vsphere_ai.model.records.pending import NoRecord, Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import StartSsh
 from vsphere_ai.runs import journal

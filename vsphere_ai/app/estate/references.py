@@ -11,15 +11,15 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.estate.session_outputs import observed_outputs
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.errors import Conflict, InputError
-from vsphere_ai.language.desired import vcenters
-from vsphere_ai.language.document import require
-from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.language.play import Playbook, ResolvedReference
-from vsphere_ai.language.playbook import load_playbook
-from vsphere_ai.language.reference import Reference, Unresolved
-from vsphere_ai.language.variable_values import InventoryValues, misspelt
-from vsphere_ai.language.variables import Overrides
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.language.playbooks.desired import vcenters
+from vsphere_ai.language.playbooks.play import Playbook, ResolvedReference
+from vsphere_ai.language.playbooks.playbook import load_playbook
+from vsphere_ai.language.playbooks.reference import Reference, Unresolved
+from vsphere_ai.language.playbooks.variables import Overrides
+from vsphere_ai.language.yaml_files.document import require
+from vsphere_ai.language.yaml_files.variable_values import InventoryValues, misspelt
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
 from vsphere_ai.sets.outputs import OutputValue

@@ -14,14 +14,14 @@ from vsphere_ai.app.events import Emit, Remark, SessionOpened, Status, ignore
 from vsphere_ai.app.events.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.desired import choose_vcenter, desired, split
-from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
-from vsphere_ai.language.play import Desired, Playbook
-from vsphere_ai.language.selection import groups_of, narrow
+from vsphere_ai.language.inventories.inventory import Inventory, VCenterSettings, find_inventory
+from vsphere_ai.language.inventories.selection import groups_of, narrow
+from vsphere_ai.language.playbooks.desired import choose_vcenter, desired, split
+from vsphere_ai.language.playbooks.play import Desired, Playbook
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.name_ranges import shell_word
+from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.model.names.suggestion import did_you_mean, suggest
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.suggestion import did_you_mean, suggest
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.host_calls import is_call, is_worth
 from vsphere_ai.reading.probe_memory import ProbeMemory
@@ -38,8 +38,8 @@ from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.reading_record import ReadingRecord
-    from vsphere_ai.connect.esxi import Ssh
-    from vsphere_ai.connect.ssh_pool import SshPool
+    from vsphere_ai.connect.secure_shell.esxi import Ssh
+    from vsphere_ai.connect.secure_shell.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.planning.privileges import Need
     from vsphere_ai.reading.collector import Depth, Request

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.language.play import Output, Playbook
+from vsphere_ai.language.playbooks.play import Output, Playbook
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe

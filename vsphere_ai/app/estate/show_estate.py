@@ -10,10 +10,10 @@ from vsphere_ai.app.estate.read_estate import read_everything
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.play_groups import PlayGroup, grouped_plays

@@ -12,8 +12,8 @@ from vsphere_ai.fabric.devices import RdmaDevice, rdma_devices
 from vsphere_ai.fabric.pairs import Pair, pairs
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.trace import trace as links_of
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsphere_ai.language.yaml import Broken, Node, read
+from vsphere_ai.language.yaml_files.yaml import Broken, Node, read
 from vsphere_ai.security.files import reading
 
 MOST_BYTES = 1024 * 1024

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.events.results import Proposal, RunResult
     from vsphere_ai.app.events.stop import Stop
     from vsphere_ai.model.world import World
-    from vsphere_ai.planning.expected_time import StepTimes
     from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.planning.scheduling.expected_time import StepTimes
 
 
 StepEvent = outcome.Event

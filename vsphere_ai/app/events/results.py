@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from vsphere_ai.model.state import Problem, Target
     from vsphere_ai.model.variables import VariableValue
     from vsphere_ai.model.world import World
-    from vsphere_ai.planning.expected_time import Estimate
     from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.planning.scheduling.expected_time import Estimate
     from vsphere_ai.sets.outputs import OutputValue
 
 

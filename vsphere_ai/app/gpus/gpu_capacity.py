@@ -15,18 +15,18 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu.slot import GpuSlot
-from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.vgpus.slot import GpuSlot
+from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import About, Estate
-from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import NO_SPARE
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
-from vsphere_ai.planning.elsewhere import Elsewhere, with_admission
+from vsphere_ai.planning.moves.elsewhere import Elsewhere, with_admission
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth

@@ -9,15 +9,16 @@ from vsphere_ai.app.estate.read_estate import read_everything
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
-from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.mig import moves
+from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase, transition
+from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.parted_choice import subsystem_of
-from vsphere_ai.gpu.placement import Impossible, LayoutCase, transition
-from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
-from vsphere_ai.model.pci_address import normal_pci
+from vsphere_ai.model.names.pci_address import normal_pci
 
 
 @dataclass(frozen=True)

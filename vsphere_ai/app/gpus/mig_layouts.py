@@ -8,14 +8,15 @@ from pathlib import Path
 
 from vsphere_ai.app.gpus.mig_xml import answered
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu import catalog, moves, search
-from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu.advice import Layout, pool
+from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.placement import Impossible, LayoutCase, transition
-from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.standing import standing
+from vsphere_ai.gpu.mig import layout as layouts
+from vsphere_ai.gpu.mig import moves, search
+from vsphere_ai.gpu.mig.advice import Layout, pool
+from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase, transition
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.mig.standing import standing
 
 EMPTY_LAYOUT = ("", "[]")
 

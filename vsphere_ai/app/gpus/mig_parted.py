@@ -12,12 +12,13 @@ from vsphere_ai.app.estate.session import EstateRequest
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.gpus.mig_host import Gpu, read_host
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu import catalog, parted
+from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.parted import Configs, Entry
-from vsphere_ai.gpu.placement import Impossible, transition
-from vsphere_ai.language.document import Faults, load
+from vsphere_ai.gpu.mig import parted
+from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.parted import Configs, Entry
+from vsphere_ai.gpu.mig.placement import Impossible, transition
+from vsphere_ai.language.yaml_files.document import Faults, load
 from vsphere_ai.model.plain import PlainObject
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.smi_xml import MAX_BYTES, GpuInXml, Xml, parse_xml
-from vsphere_ai.language.document import content_of
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.smi.smi_xml import MAX_BYTES, GpuInXml, Xml, parse_xml
+from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.text import counted, safe
 
 

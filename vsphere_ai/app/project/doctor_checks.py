@@ -19,15 +19,15 @@ from vsphere_ai.app.runs.account_privileges import place_needs, still_lacking
 from vsphere_ai.app.runs.out_of_service import runs_among
 from vsphere_ai.compat.gate import LOOK, rules
 from vsphere_ai.connect import tls
-from vsphere_ai.connect.hostkeys import HostKeys
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 from vsphere_ai.connect.service import is_running, locked_out
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.model import api_fields
+from vsphere_ai.model.estate import api_fields
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.finding import Check, Health
-from vsphere_ai.model.malformed import evaluate
-from vsphere_ai.model.name_ranges import shell_word
+from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.planning.privileges import lacking

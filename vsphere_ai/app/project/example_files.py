@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.suggestion import did_you_mean
+from vsphere_ai.model.names.suggestion import did_you_mean
 from vsphere_ai.security.files import PRIVATE, SMALL, make_private_folder, read_bytes, read_text, write_private
 
 _PACKAGE = Path(str(resources.files("vsphere_ai")))

@@ -13,7 +13,7 @@ from vsphere_ai.app.project.project_groups import project_groups
 from vsphere_ai.app.project.trust import TIMEOUT, certificate_lines, require_fingerprint, so_far
 from vsphere_ai.connect import tls
 from vsphere_ai.errors import Denied, UsageError
-from vsphere_ai.language.inventory import (
+from vsphere_ai.language.inventories.inventory import (
     NAME,
     PROJECT_INVENTORY,
     Inventory,
@@ -21,8 +21,8 @@ from vsphere_ai.language.inventory import (
     load_inventory,
     running_lab,
 )
-from vsphere_ai.language.inventory_fields import split_peer
-from vsphere_ai.model.project import Project, ProjectVCenter
+from vsphere_ai.language.inventories.inventory_fields import split_peer
+from vsphere_ai.model.records.project import Project, ProjectVCenter
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.file_ownership import gap

@@ -11,8 +11,8 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.project.doctor_checks import examine
 from vsphere_ai.app.runs.account_privileges import record_needs, still_lacking
 from vsphere_ai.app.runs.plan_playbook import make_plan
-from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.vcenter_lock import place
+from vsphere_ai.connect.wire.plain import privilege_of
 from vsphere_ai.model.finding import Check
 from vsphere_ai.planning.check_privileges import for_checks
 from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.language.inventory import Group, Inventory
-from vsphere_ai.language.selection import select
-from vsphere_ai.language.selectors import HostGroup, VmGroup
+from vsphere_ai.language.inventories.inventory import Group, Inventory
+from vsphere_ai.language.inventories.selection import select
+from vsphere_ai.language.inventories.selectors import HostGroup, VmGroup
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.name_ranges import fold, is_hostile
-from vsphere_ai.model.project import ProjectGroup
+from vsphere_ai.model.names.name_ranges import fold, is_hostile
+from vsphere_ai.model.records.project import ProjectGroup
 from vsphere_ai.model.state import TargetKind
 
 Conditions = dict[str, str | tuple[str, ...]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.security.files import SMALL, read_text, write_private
 
 SCHEMAS = {

@@ -14,20 +14,20 @@ from cryptography import x509
 from vsphere_ai.app.estate.session import EstateRequest, endpoint_of, open_session
 from vsphere_ai.app.events import Answer, Emit, ignore
 from vsphere_ai.connect import tls
-from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
-from vsphere_ai.connect.ssh import fetch_host_key
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.secure_shell.ssh import fetch_host_key
+from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.connect.tls import Endpoint, colons, digest
-from vsphere_ai.connect.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
-from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, parse, split
-from vsphere_ai.language.selection import select
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.language.inventories.patterns import GLOB, REF, PatternError, Term, expand, parse, split
+from vsphere_ai.language.inventories.selection import select
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.text import safe
 from vsphere_ai.reading.collector import LIGHT
 
 if TYPE_CHECKING:
-    from vsphere_ai.language.inventory import Inventory, VCenterSettings
+    from vsphere_ai.language.inventories.inventory import Inventory, VCenterSettings
 
 TIMEOUT = 10.0
 AT_ONCE = 8

@@ -61,7 +61,7 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
     no obstacle: a step that is refused later says so.
     """
-    from vsphere_ai.connect.plain import privilege_of
+    from vsphere_ai.connect.wire.plain import privilege_of
 
     if not plan.steps:
         return []
@@ -87,8 +87,8 @@ def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[Need, ..
 def place_needs(vcenter: VCenter, estate: Estate) -> tuple[Need, ...]:
     """Return what writing down takes what is out of service, on the folder where that is in this estate."""
     from vsphere_ai.connect.out_records import home_among
-    from vsphere_ai.connect.plain import privilege_of
     from vsphere_ai.connect.vcenter_lock import HOME, root_of
+    from vsphere_ai.connect.wire.plain import privilege_of
 
     root = root_of(vcenter)
     home = home_among(estate.objects, root)

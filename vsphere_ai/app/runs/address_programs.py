@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.addresses.request import SetRequest
     from vsphere_ai.app.estate.address_reading import Recorded
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.model.networks import Range
+    from vsphere_ai.model.names.networks import Range
 
 _CORRECT = "correct the program; it is asked the same again when the plan is applied again"
 

@@ -22,8 +22,8 @@ from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
 from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.errors import Conflict, Storage, UsageError
-from vsphere_ai.language.document import content_of
-from vsphere_ai.language.play import Playbook, from_document
+from vsphere_ai.language.playbooks.play import Playbook, from_document
+from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.planning import document
 from vsphere_ai.planning.document import SavedPlan, open_saved
 from vsphere_ai.planning.ssh_needs import without_ssh_problems

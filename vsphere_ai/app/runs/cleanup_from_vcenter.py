@@ -16,16 +16,16 @@ from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.out_of_service import OutRun, facts_of, out_runs, require_readable, unknown_here
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
 from vsphere_ai.errors import Locked, UsageError
-from vsphere_ai.language.play import Play, Playbook, Power, Rolling, to_document
-from vsphere_ai.model.out_of_service import OutItem
-from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.recorded_steps import RecordedPending
-from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
+from vsphere_ai.language.playbooks.play import Play, Playbook, Power, Rolling, to_document
+from vsphere_ai.model.names.suggestion import did_you_mean
+from vsphere_ai.model.records.out_of_service import OutItem
+from vsphere_ai.model.records.pending import Pending
+from vsphere_ai.model.records.recorded_steps import RecordedPending
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord, Scope
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.suggestion import did_you_mean
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.health import Found
-from vsphere_ai.planning.schedule import Impact
+from vsphere_ai.planning.scheduling.health import Found
+from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.runs import journal
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from vsphere_ai.runs.locks import Hold, Mode, hold_run
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.language.play import Playbook
-    from vsphere_ai.model.pending import Pending
+    from vsphere_ai.language.playbooks.play import Playbook
+    from vsphere_ai.model.records.pending import Pending
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
 

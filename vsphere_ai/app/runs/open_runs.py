@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
-    from vsphere_ai.model.recorded_steps import RecordedPending
+    from vsphere_ai.model.records.recorded_steps import RecordedPending
 
 
 def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:

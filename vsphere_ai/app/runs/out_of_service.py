@@ -17,12 +17,12 @@ from vsphere_ai.connect.out_records import OutRecord, StoredRecord
 from vsphere_ai.connect.vcenter_lock import HOME, root_of
 from vsphere_ai.errors import Conflict, VsphereAiError
 from vsphere_ai.execution.openings import openings
-from vsphere_ai.model.out_of_service import OutItem, OutOfService
+from vsphere_ai.model.records.out_of_service import OutItem, OutOfService
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.vm_sets import is_planned_ref, planned_ref
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.resume import still_so
+from vsphere_ai.planning.scheduling.health import Found
 from vsphere_ai.runs import journal, process_id, ssh_markers
 from vsphere_ai.runs.shared_record import SharedRecord
 

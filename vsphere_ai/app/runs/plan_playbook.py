@@ -21,19 +21,19 @@ from vsphere_ai.app.runs.open_runs import announce
 from vsphere_ai.app.runs.out_of_service import out_problems
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu import live
-from vsphere_ai.language.desired import managed
-from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.language.playbooks.desired import managed
+from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate, with_probes
-from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning import document
 from vsphere_ai.planning.capacity import NO_ROOM
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Besides, Plan, planned, reading_back
-from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
+from vsphere_ai.planning.scheduling.rebooted_gpus import unasked
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.files import DOCUMENT, read_text, write_output

@@ -19,8 +19,8 @@ from vsphere_ai.planning.document import Approved
 
 if TYPE_CHECKING:
     from vsphere_ai.execution.actions.executor import Executor
-    from vsphere_ai.model.pending import Pending
-    from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
+    from vsphere_ai.model.records.pending import Pending
+    from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.model.state import Target
     from vsphere_ai.runs.journal import Journal
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from vsphere_ai.app.estate.session import Session
 from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.errors import Denied, StepFailed
-from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
+from vsphere_ai.model.estate.malformed import marks_of
 from vsphere_ai.model.facts import Estate, ProbeFailure
-from vsphere_ai.model.malformed import marks_of
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.observing import evaluate_with

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vsphere_ai.language import desired
-from vsphere_ai.language.play import Play, Playbook, TargetPlan, from_document
+from vsphere_ai.language.playbooks import desired
+from vsphere_ai.language.playbooks.play import Play, Playbook, TargetPlan, from_document
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -18,7 +18,7 @@ from vsphere_ai.sets.wanted import pin_leaving
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.model.run_record import JsonObject
+    from vsphere_ai.model.records.run_record import JsonObject
 
 
 def playbook_of(document: JsonObject) -> Playbook:

@@ -20,7 +20,7 @@ from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.model.vm_sets import PREFIX, is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
-from vsphere_ai.planning.evacuation import POWER_OFF
+from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.rollback import with_not_reverted
 from vsphere_ai.resources import kinds
 from vsphere_ai.runs import history, journal
@@ -28,7 +28,7 @@ from vsphere_ai.runs import history, journal
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.app.runs.run_changes import Changes
-    from vsphere_ai.language.play import Playbook
+    from vsphere_ai.language.playbooks.play import Playbook
     from vsphere_ai.planning.document import ItemDocument
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.language.play import Play, Playbook
-from vsphere_ai.model.recorded_steps import RecordedStep
+from vsphere_ai.language.playbooks.play import Play, Playbook
+from vsphere_ai.model.records.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.history import Seen

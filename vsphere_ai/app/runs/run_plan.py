@@ -25,8 +25,8 @@ from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.gpu.devices import nvidia_gpus
-from vsphere_ai.language.play import Playbook, to_document
-from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
+from vsphere_ai.language.playbooks.play import Playbook, to_document
+from vsphere_ai.model.records.run_record import RunDocuments, RunRecord, Scope
 from vsphere_ai.planning.document import Approved, PlanDocument
 from vsphere_ai.runs import history, journal, ssh_markers
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.outcome import Run
     from vsphere_ai.planning.planner import Plan
-    from vsphere_ai.planning.schedule import Impact
+    from vsphere_ai.planning.scheduling.schedule import Impact
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Hold
     from vsphere_ai.security.secret_ref import Secret

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events.results import Surroundings
-from vsphere_ai.language.inventory import CONNECTION
+from vsphere_ai.language.inventories.inventory import CONNECTION
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.expected_time import StepTimes, estimate, sort_of, step_times
+from vsphere_ai.planning.scheduling.expected_time import StepTimes, estimate, sort_of, step_times
 from vsphere_ai.runs.past_durations import past_durations
 from vsphere_ai.security.state_dir import lab_dir
 

@@ -14,7 +14,7 @@ from vsphere_ai.execution.actions.vm_life import LOST_CLONE
 from vsphere_ai.planning.document import Approved, StepDocument
 
 if TYPE_CHECKING:
-    from vsphere_ai.model.recorded_steps import RecordedStep
+    from vsphere_ai.model.records.recorded_steps import RecordedStep
     from vsphere_ai.runs.journal import Journal
 
 HEARTBEAT = 8.0

@@ -19,7 +19,7 @@ from vsphere_ai.app.runs.address_programs import release_at_programs
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.connect.address_ledger import write_text
 from vsphere_ai.errors import Locked, Refused, UsageError
-from vsphere_ai.model.networks import Range, address_range
+from vsphere_ai.model.names.networks import Range, address_range
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.holding import Ledger

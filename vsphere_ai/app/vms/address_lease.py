@@ -17,7 +17,7 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.address_programs import with_answers_of_programs
 from vsphere_ai.app.vms.address_changes import locked, store
 from vsphere_ai.errors import Refused
-from vsphere_ai.language.selection import groups_of
+from vsphere_ai.language.inventories.selection import groups_of
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.sets.lay_out import placed_in
 from vsphere_ai.sets.leases import requests_of

@@ -11,9 +11,9 @@ from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.model.networks import Range, address_range
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.suggestion import suggest
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.request import Lease

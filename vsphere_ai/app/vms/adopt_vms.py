@@ -10,8 +10,8 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.events.results import RunResult
 from vsphere_ai.app.runs.apply_plan import apply_playbook
 from vsphere_ai.app.vms.replace_members import MembersRequest, require_members
-from vsphere_ai.language import patterns
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.language.inventories import patterns
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.resources.makes_vms import MakesVms
 
 

@@ -18,8 +18,8 @@ from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply_playbook
 from vsphere_ai.app.runs.approval import Confirm, no_confirmation
 from vsphere_ai.connect.address_ledger import read_text
 from vsphere_ai.errors import Mark, UsageError
-from vsphere_ai.language.play import Play, Playbook, Power, Stated
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.playbooks.play import Play, Playbook, Power, Stated
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.vm_sets import mark_of
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource

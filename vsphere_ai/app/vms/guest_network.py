@@ -10,8 +10,8 @@ from vsphere_ai.app.estate.read_estate import named, report_malformed
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.guests.observed import PATHS, ObservedNetwork, observed_network
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.malformed import evaluate
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth

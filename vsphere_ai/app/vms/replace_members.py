@@ -14,9 +14,9 @@ from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply_playbook
 from vsphere_ai.app.runs.approval import Confirm, no_confirmation
 from vsphere_ai.app.vms.destroy_sets import forced
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language import patterns
-from vsphere_ai.language.play import Play, Playbook
-from vsphere_ai.model.suggestion import suggest
+from vsphere_ai.language.inventories import patterns
+from vsphere_ai.language.playbooks.play import Play, Playbook
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.runs.locks import Mode
 

@@ -15,7 +15,7 @@ from vsphere_ai.app.runs.surroundings import world_of
 from vsphere_ai.app.watching.farm_snapshot import FarmRequest, FarmSnapshot, take_snapshot
 from vsphere_ai.app.watching.live_cursor import LiveCursor
 from vsphere_ai.errors import Denied, VsphereAiError
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.world import World
 
 

@@ -16,8 +16,8 @@ from vsphere_ai.app.watching.live_cursor import is_lasting
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.trace import DEVICE, Trace, trace
-from vsphere_ai.gpu import live
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.model.world import World

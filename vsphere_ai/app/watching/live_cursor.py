@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from vsphere_ai.language.selected import RECORD
+from vsphere_ai.language.inventories.selected import RECORD
 from vsphere_ai.model.facts import Estate
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.connect.live_reads import LiveReads
+    from vsphere_ai.connect.soap.live_reads import LiveReads
 
 LONGEST = 600.0
 """Seconds after which all of an estate is read although vCenter reports no change: what hosts answer by calls of their

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.fleet.plan import fleet_plan_of
-from vsphere_ai.language.document import content_of
+from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.printed import COMMANDS, Printed, printed
+from vsphere_ai.model.records.printed import COMMANDS, Printed, printed
 from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
 from vsphere_ai.runs.journal_files import is_named
 from vsphere_ai.security.files import DOCUMENT, make_private_folder, not_written, write_output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.compat.pillars.base import Case, PillarRule
-from vsphere_ai.model.assessment import Assessed, PillarVerdict
+from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
 
 FRAMEWORK = "Azure Well-Architected Framework, AI workloads on Azure infrastructure"
 QUESTIONS = {

@@ -12,8 +12,8 @@ from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Planned, Unreadable, planned_value, why_absent
 from vsphere_ai.fabric import networks
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu, is_whole
-from vsphere_ai.model.assessment import WORST, Assessed, Pillar, PillarVerdict, Records
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.records.assessment import WORST, Assessed, Pillar, PillarVerdict, Records
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import mark_of, member_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import Case, has_adapter, has_gpu, host_rule, vm_rule
 from vsphere_ai.gpu.devices import found_gpus, is_whole
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.text import counted
 
 MEMORY_LOCKED, CPU_RESERVED = "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation"

@@ -6,8 +6,8 @@ from vsphere_ai.compat.pillars.base import Case, host_rule, vm_rule
 from vsphere_ai.compat.rules.driver import HostDriver, host_driver
 from vsphere_ai.compat.rules.nvlink import unified_memory
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
-from vsphere_ai.model.assessment import Assessed
-from vsphere_ai.model.versions import numbers
+from vsphere_ai.model.names.versions import numbers
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.resources.mixins import VmDevices
 
 FIXED_BRANCH, FIXED = 535, (535, 247)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import Case, farm_rule, host_rule, set_rule, vm_rule
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.text import counted
 
 MOST_DAYS = 30

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import Case, has_adapter, has_gpu, host_rule, set_rule, vm_rule
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
-from vsphere_ai.gpu.vgpu import mmio_size_gb
-from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
+from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
 from vsphere_ai.resources.mixins import device_states

@@ -10,8 +10,8 @@ from vsphere_ai.compat.base import Unreadable
 from vsphere_ai.compat.pillars.base import Case, cluster_rule, host_rule, set_rule, vm_rule
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.fabric import dvs
-from vsphere_ai.model.assessment import Assessed
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import Case, farm_rule, group_rule, host_rule, vm_rule
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.records.assessment import Assessed
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
 SERVICES: Mapping[str, tuple[str, ...]] = {"HostSystem": ("config.service.service",)}

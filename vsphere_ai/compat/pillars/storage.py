@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.compat.base import Unreadable
 from vsphere_ai.compat.pillars.base import Case, vm_rule
-from vsphere_ai.model.assessment import Assessed
+from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.vm_sets import member_of
 
 Summary = Mapping[str, Any]

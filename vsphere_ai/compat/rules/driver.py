@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from vsphere_ai.compat.base import Case, host_rule
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.gpu.live import readable
+from vsphere_ai.gpu.smi.live import readable
+from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT, host_version
 
 # NVIDIA-VMware_ESXi_7.0.2_Driver, NVIDIA-AIE_ESXi_7.0.2_Driver; from R525 on NVD-VMware_ESXi_8.0.0_Driver, NVD-AIE_…
 VIB_NAME = re.compile(r"(?:NVIDIA|NVD)-(?P<line>VMware|AIE)(?:_ESXi_|-x86_64)")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vsphere_ai.compat.base import Case, host_rule
+from vsphere_ai.model.estate.host_version import PRODUCT
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT
-from vsphere_ai.model.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
+from vsphere_ai.model.names.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
 
 SSH = "TSM-SSH"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vsphere_ai.compat.base import Case, Evidence, host_rule
 from vsphere_ai.compat.devices import gpus
 from vsphere_ai.gpu.devices import Gpu
-from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.resources.host_settings import DividesGpus

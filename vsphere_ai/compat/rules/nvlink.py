@@ -8,7 +8,7 @@ from typing import Literal
 
 from vsphere_ai.compat.base import Case, Evidence, Planned, vm_rule
 from vsphere_ai.compat.devices import vgpu_names
-from vsphere_ai.gpu.vgpu import VgpuNameError, board_of, parse
+from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, board_of, parse
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources.mixins import VmDevices, offered
 

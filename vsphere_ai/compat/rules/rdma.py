@@ -15,8 +15,8 @@ from vsphere_ai.fabric.path import path_links
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.name_ranges import shell_word
-from vsphere_ai.model.versions import dotted, numbers
+from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.model.names.versions import dotted, numbers
 
 MINIMUM_SWITCH = (6, 5, 0)
 OPTION = vmk.OPTION_FACT

@@ -13,11 +13,11 @@ from vsphere_ai.fabric.dvs import proxies, with_uuid
 from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
 from vsphere_ai.fabric.nic_settings import Pause
 from vsphere_ai.fabric.route import is_up, uplink_key
+from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT, host_version
-from vsphere_ai.model.module_options import pfc_priorities
-from vsphere_ai.model.versions import dotted
+from vsphere_ai.model.names.module_options import pfc_priorities
+from vsphere_ai.model.names.versions import dotted
 from vsphere_ai.resources.host_settings import HasSwitches, Pauses
 from vsphere_ai.resources.mixins import kinds_with, offered, stated
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vsphere_ai.compat.base import Case, vcenter_rule
+from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT, host_version
-from vsphere_ai.model.versions import MINIMUM, dotted, numbers
+from vsphere_ai.model.names.versions import MINIMUM, dotted, numbers
 
 MINIMUM_API = (7, 0, 2, 0)
 UPDATE = "update vCenter Server; it is updated before its hosts"

@@ -7,9 +7,9 @@ from functools import partial, wraps
 
 from vsphere_ai.compat.base import Case, Judge, vm_rule
 from vsphere_ai.compat.vgpu_branches import branch_of, works_with
-from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import is_vgpu
-from vsphere_ai.gpu.running import RunningVgpu
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.running import RunningVgpu
 from vsphere_ai.model.finding import Finding
 
 LISTING = "nvidia-smi vgpu -q"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.guest_ids import LINUX, NOT_LINUX
+from vsphere_ai.model.names.guest_ids import LINUX, NOT_LINUX
 
 RUNNING = ("guestToolsRunning", "guestToolsExecutingScripts")
 TOO_OLD = ("guestToolsTooOld", "guestToolsBlacklisted")

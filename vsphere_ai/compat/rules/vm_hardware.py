@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
+from vsphere_ai.model.estate.host_version import PRODUCT, Limit, hardware_limits, hardware_number
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits, hardware_number
-from vsphere_ai.model.name_ranges import listed
-from vsphere_ai.model.versions import first_esxi_with
+from vsphere_ai.model.names.name_ranges import listed
+from vsphere_ai.model.names.versions import first_esxi_with
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
 VGPU, SEVERAL_VGPUS = 17, 15

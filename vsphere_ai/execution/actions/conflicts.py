@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.names.secret_settings import may_hold_secret
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
-from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.three_way import Part, compare
 

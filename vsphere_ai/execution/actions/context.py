@@ -13,16 +13,16 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.execution.actions.in_flight import InFlight
 from vsphere_ai.execution.actions.task_progress import Follow
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import NoRecord, Record
 from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.records.pending import NoRecord, Record
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.scheduling.health import Found
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.holding import Ledger
-    from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.secure_shell.esxi import Ssh
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import VCenterLock
     from vsphere_ai.security.secret_ref import Secret

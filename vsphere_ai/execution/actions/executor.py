@@ -52,7 +52,7 @@ from vsphere_ai.model.steps import (
     Wait,
     WriteLeases,
 )
-from vsphere_ai.planning.rolling import STATE_PATHS, why_down
+from vsphere_ai.planning.moves.rolling import STATE_PATHS, why_down
 
 LOST_CALL = 15.0  # seconds after which a call whose response was lost has shown its effect
 MOST_LOST = 3  # answers to one step that may get lost

@@ -19,7 +19,7 @@ from vsphere_ai.model.steps import (
     StopSsh,
 )
 from vsphere_ai.model.vm_sets import is_planned_ref
-from vsphere_ai.planning.windows import SSH_SERVICE
+from vsphere_ai.planning.scheduling.windows import SSH_SERVICE
 from vsphere_ai.security.redaction import untrusted
 
 STAYING = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")

@@ -9,7 +9,7 @@ from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions.conflicts import changed, refuse
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.module_options import merged
+from vsphere_ai.model.names.module_options import merged
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.three_way import Part, compare, holds

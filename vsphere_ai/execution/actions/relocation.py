@@ -9,8 +9,8 @@ from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.steps import DeviceChange, Move, MoveAway, MoveBack
 
 DEVICES = "config.hardware.device"

@@ -12,9 +12,9 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Healthy, HostBack, Wait
 from vsphere_ai.model.text import shown
-from vsphere_ai.planning import health
 from vsphere_ai.planning.planner import Item
-from vsphere_ai.planning.windows import BOOT_JITTER
+from vsphere_ai.planning.scheduling import health
+from vsphere_ai.planning.scheduling.windows import BOOT_JITTER
 
 MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
 UNANSWERED = 300.0

@@ -13,7 +13,8 @@ from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.faults.rules import ON_GUESTS, WORDS
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.listener import Listener
-from vsphere_ai.lab.managed import alarms, guest_faults
+from vsphere_ai.lab.managed.guests import guest_faults
+from vsphere_ai.lab.managed.hosts import alarms
 from vsphere_ai.lab.sshd import SshServer
 from vsphere_ai.lab.tls import make_certificate
 

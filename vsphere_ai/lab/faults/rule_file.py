@@ -26,7 +26,7 @@ from vsphere_ai.lab.faults.rules import (
     When,
 )
 from vsphere_ai.lab.input_file import InputFile, is_scalar, written
-from vsphere_ai.language.yaml import Node
+from vsphere_ai.language.yaml_files.yaml import Node
 
 FIELDS = ("on", "target", "nth", "every", "probability", "seed", "times", "when", "do")
 MAX_RULES = 1000

@@ -17,7 +17,7 @@ from vsphere_ai.lab.guest.defects import Defects
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
-from vsphere_ai.lab.managed import guest_ready
+from vsphere_ai.lab.managed.guests import guest_ready
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
@@ -104,9 +104,9 @@ def denied(farm: Farm, mo: ManagedObject, privilege: str) -> bool:
 
 @cache
 def load() -> None:
-    """Import every module of this folder, which registers what it has: a new manager is a new file."""
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
+    """Import every module of this folder and those in it; each registers what it has: a new manager is a new file."""
+    for module in walk_packages(__path__, f"{__name__}."):
+        import_module(module.name)
 
 
 def methods() -> frozenset[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.gpu_pictures import gpus_now
-from vsphere_ai.report.pages.host_map import Vm, map_section, profiles
+from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
+from vsphere_ai.report.pages.pictures.host_map import Vm, map_section, profiles
 from vsphere_ai.report.pages.tables import Entry, kept, text, vcenter_facts
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 

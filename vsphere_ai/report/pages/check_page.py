@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from vsphere_ai.report.pages.matrix import ORDER, matrix
+from vsphere_ai.report.pages.pictures.matrix import ORDER, matrix
 from vsphere_ai.report.pages.plan_page import FINDING, FINDING_KEYS, checked_findings
 from vsphere_ai.report.pages.tables import Entry, about, kept, vcenter_facts
 from vsphere_ai.report.pages.values import Number, Report, Section, Status

@@ -8,26 +8,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vsphere_ai.gpu.devices import boards_of, is_vgpu, nvidia_gpus
-from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.gpu.mig.fragmentation import Fragmentation, fragmentation
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.planning.drift import differences
-from vsphere_ai.report.capacity_document import room_by_profile
-from vsphere_ai.report.drift_text import difference_text, drift_counts
 from vsphere_ai.report.folding import names
+from vsphere_ai.report.gpus.capacity_document import room_by_profile
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.gpu_pictures import gpus_now
-from vsphere_ai.report.pages.path_graph import path_graph
+from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
+from vsphere_ai.report.pages.pictures.path_graph import path_graph
 from vsphere_ai.report.pages.tables import Entry, few
 from vsphere_ai.report.pages.values import Row, Section
-from vsphere_ai.report.yaml_text import flow
+from vsphere_ai.report.plans.drift_text import difference_text, drift_counts
+from vsphere_ai.report.playbooks.yaml_text import flow
 
 if TYPE_CHECKING:
     from vsphere_ai.fabric.links import Link
     from vsphere_ai.fabric.trace import Trace
     from vsphere_ai.gpu.catalog import Board
-    from vsphere_ai.gpu.search import Instance
-    from vsphere_ai.gpu.slot import GpuSlot
+    from vsphere_ai.gpu.mig.search import Instance
+    from vsphere_ai.gpu.vgpus.slot import GpuSlot
     from vsphere_ai.model.facts import Estate, Facts
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.capacity_report import GpuUse

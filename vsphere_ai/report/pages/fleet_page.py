@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vsphere_ai.model.text import counted, duration
-from vsphere_ai.report.pages.fleet_times import STATES, fleet_timeline, moment, span
+from vsphere_ai.report.pages.pictures.fleet_times import STATES, fleet_timeline, moment, span
+from vsphere_ai.report.pages.pictures.timelines import status_of
 from vsphere_ai.report.pages.tables import Entry, kept, text
-from vsphere_ai.report.pages.timelines import status_of
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
 _HEADS = (

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
-from vsphere_ai.report.pages.host_map import plan_map
-from vsphere_ai.report.pages.matrix import matrix
+from vsphere_ai.report.pages.pictures.gpu_pictures import gpu_pictures
+from vsphere_ai.report.pages.pictures.host_map import plan_map
+from vsphere_ai.report.pages.pictures.matrix import matrix
+from vsphere_ai.report.pages.pictures.timelines import plan_timeline
 from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text, variables, vcenter_facts
-from vsphere_ai.report.pages.timelines import plan_timeline
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
 SINGLE = 120

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vsphere_ai.model.text import counted, duration
-from vsphere_ai.report.pages.gpu_pictures import gpu_pictures
-from vsphere_ai.report.pages.host_map import plan_map
+from vsphere_ai.report.pages.pictures.gpu_pictures import gpu_pictures
+from vsphere_ai.report.pages.pictures.host_map import plan_map
+from vsphere_ai.report.pages.pictures.timelines import at, run_timeline, status_of, took
 from vsphere_ai.report.pages.tables import Entry, changes, impact, kept, text, variables, world_facts
-from vsphere_ai.report.pages.timelines import at, run_timeline, status_of, took
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 from vsphere_ai.runs.history import OVER
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.model.name_ranges import fold
+from vsphere_ai.model.names.name_ranges import fold
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.world import World
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.values import Row, Section
-from vsphere_ai.report.world_text import world_place
+from vsphere_ai.report.plans.world_text import world_place
 
 Entry = Mapping[str, Any]
 FEW = 110

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.path_graph import USES, VERDICTS, path_graph
+from vsphere_ai.report.pages.pictures.path_graph import USES, VERDICTS, path_graph
 from vsphere_ai.report.pages.tables import Entry, kept, vcenter_facts
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vsphere_ai.fabric.api_types import VirtualDevice
-from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu.vgpus import vgpu as names
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target

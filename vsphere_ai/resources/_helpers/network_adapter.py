@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from vsphere_ai.fabric import nioc
 from vsphere_ai.fabric.matching import assigned
-from vsphere_ai.model.pci_address import SPELLINGS, normal_pci
+from vsphere_ai.model.names.pci_address import SPELLINGS, normal_pci
 from vsphere_ai.model.state import Settings, observed, setting
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet

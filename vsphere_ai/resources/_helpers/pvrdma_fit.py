@@ -11,9 +11,9 @@ from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION_FACT
+from vsphere_ai.model.estate.kept import once
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.kept import once
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import vm_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.view import View

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from vsphere_ai.fabric import dvs, networks, virtual_functions
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import is_new, replaced_by

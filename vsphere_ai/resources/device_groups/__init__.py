@@ -7,7 +7,7 @@ from typing import Self
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
-from vsphere_ai.model import api_fields
+from vsphere_ai.model.estate import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Step

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import GroupMember, VirtualDevice
-from vsphere_ai.model.remedies import play_for
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking

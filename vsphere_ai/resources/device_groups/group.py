@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from vsphere_ai.fabric.api_types import DeviceGroup, GroupMember, VirtualDevice
-from vsphere_ai.gpu import window
+from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Facts
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
-from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus, nvidia_gpus
+from vsphere_ai.gpu.vgpus import vgpu_mode
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step

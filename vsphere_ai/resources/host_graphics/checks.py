@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from vsphere_ai.gpu import vgpu_mode
-from vsphere_ai.model import api_fields
+from vsphere_ai.gpu.vgpus import vgpu_mode
+from vsphere_ai.model.estate import api_fields
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vsphere_ai.gpu import vgpu_mode
+from vsphere_ai.gpu.vgpus import vgpu_mode
 from vsphere_ai.model.plain import PlainObject, objects
 
 # vSphere API spelling (HostGraphicsConfig) <-> the spelling of a playbook

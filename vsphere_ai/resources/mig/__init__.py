@@ -8,11 +8,11 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import PrivateAttr, model_validator
 
-from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted_choice import Parted
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Probe, Step

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.placement import Impossible
+from vsphere_ai.gpu.mig.placement import Impossible
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.vgpus.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View

@@ -8,15 +8,15 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
-from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.parted import Entry
-from vsphere_ai.gpu.placement import Impossible, transition
-from vsphere_ai.gpu.search import Transition
+from vsphere_ai.gpu.mig import layout as layouts
+from vsphere_ai.gpu.mig.parted import Entry
+from vsphere_ai.gpu.mig.placement import Impossible, transition
+from vsphere_ai.gpu.mig.search import Transition
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pci_address import PciAddress, distinct
+from vsphere_ai.model.names.pci_address import PciAddress, distinct
 from vsphere_ai.model.state import Settings, Target
 from vsphere_ai.model.view import View
 

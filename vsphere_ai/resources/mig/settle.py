@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu.search import Transition
+from vsphere_ai.gpu.mig import layout as layouts
+from vsphere_ai.gpu.mig.search import Transition
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.mig.gpu import GpuMig, Slot, boards_of, way_to

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.gpu import commands, live, moves
-from vsphere_ai.gpu.search import Transition
+from vsphere_ai.gpu import commands
+from vsphere_ai.gpu.mig import moves
+from vsphere_ai.gpu.mig.search import Transition
+from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.pci_address import PciAddress, distinct
+from vsphere_ai.model.names.pci_address import PciAddress, distinct
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Self
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
+from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step

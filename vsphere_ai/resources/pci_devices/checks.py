@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.remedies import play_for
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking

@@ -11,7 +11,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pci_address import PciAddress
+from vsphere_ai.model.names.pci_address import PciAddress
 from vsphere_ai.model.state import Settings, Target, setting
 from vsphere_ai.model.view import View
 

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.names.secret_settings import may_hold_secret
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View

@@ -9,7 +9,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_gpus import possible_devices
+from vsphere_ai.resources._possible_devices import possible_devices
 
 CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 MHZ = "summary.hardware.cpuMhz"

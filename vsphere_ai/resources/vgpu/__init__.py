@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Self
 
 from vsphere_ai.fabric.api_types import VirtualDevice
-from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import VGPU_BACKING, is_vgpu
-from vsphere_ai.gpu.live import why_unread
+from vsphere_ai.gpu.smi.live import why_unread
+from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from vsphere_ai.fabric.api_types import GraphicsInfo
-from vsphere_ai.gpu import vgpu as names
-from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import nvidia_gpus
-from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.live import readable
+from vsphere_ai.gpu.smi.live import readable
+from vsphere_ai.gpu.vgpus import vgpu as names
+from vsphere_ai.gpu.vgpus import vgpu_mode
+from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
+from vsphere_ai.model.estate.kept import once
+from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.kept import once
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.host_graphics import HostGraphics

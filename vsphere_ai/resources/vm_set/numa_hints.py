@@ -10,7 +10,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
-from vsphere_ai.resources._helpers.vm_gpus import possible_devices
+from vsphere_ai.resources._possible_devices import possible_devices
 from vsphere_ai.resources.vm_set.settings import SetNic, VmSetFields
 
 RDMA_TYPES = ("pvrdma", "sriov")

@@ -6,8 +6,8 @@ import json
 import re
 
 from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.names.written_names import ansible_name, ansible_text, refusal
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import ansible_name, ansible_text, refusal
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 

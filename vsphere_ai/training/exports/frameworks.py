@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vsphere_ai.model.bounded import yaml_documents
+from vsphere_ai.model.names.written_names import tab_field
 from vsphere_ai.model.text import safe
-from vsphere_ai.model.written_names import tab_field
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers import accelerate, tensorflow

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vsphere_ai.model.written_names import line_comment, nccl_value
+from vsphere_ai.model.names.written_names import line_comment, nccl_value
 from vsphere_ai.training.exports.finding import Finding, lines_of
 from vsphere_ai.training.launch import Plan
 

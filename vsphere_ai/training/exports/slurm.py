@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from vsphere_ai.model.names.written_names import host_address, slurm_name, slurm_switch_names
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import host_address, slurm_name, slurm_switch_names
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.machine import Machine

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from vsphere_ai.model.written_names import host_address
+from vsphere_ai.model.names.written_names import host_address
 from vsphere_ai.training.launch import VARIABLES_FILE, Launch, NodeFile, NodeLaunch, Plan, Process, refuse
 from vsphere_ai.training.on_node import rank_file
 

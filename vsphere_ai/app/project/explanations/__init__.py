@@ -9,7 +9,7 @@ from functools import cache
 
 from vsphere_ai.app.project.explanations import admission, boards, checks, keys, pages, rules, xids
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.explained import GROUPS, Explained, Listed
+from vsphere_ai.model.records.explained import GROUPS, Explained, Listed
 
 _XID = re.compile(r"xid[\s:_-]*(\d+)", re.IGNORECASE)
 _STEPS = re.compile(r"\[\]|\.\*")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import Occasion, Requirement
 from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES
-from vsphere_ai.model.explained import Explained, Part
+from vsphere_ai.model.records.explained import Explained, Part
 
 OCCASIONS: Mapping[Occasion, str] = {
     "clone": "when it is cloned there",

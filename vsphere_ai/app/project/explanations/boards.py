@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.gpu.catalog import Board, Profile, TimeSliced, boards
-from vsphere_ai.model.explained import Explained, Part
+from vsphere_ai.model.records.explained import Explained, Part
 from vsphere_ai.model.text import counted
 
 SOURCE = "NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, Virtual GPU Types"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.health.registry import Side, Step, Who, checks
-from vsphere_ai.model.explained import Explained, Part
+from vsphere_ai.model.records.explained import Explained, Part
 
 SIDES: Mapping[Side, str] = {
     "guest": "the guest",

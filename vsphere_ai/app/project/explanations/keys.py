@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from vsphere_ai.app.project.explanations import pages
-from vsphere_ai.model.explained import Explained, Part
+from vsphere_ai.model.records.explained import Explained, Part
 from vsphere_ai.model.state import is_observed
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from vsphere_ai.model.explained import Explained, Group, Part
+from vsphere_ai.model.records.explained import Explained, Group, Part
 
 _CELLS = re.compile(r"(?<!\\)\|")
 _NAMES = re.compile(r"`[^`]+`(?:(?:, | or )`[^`]+`)*(?: \([a-z ]+\))?")

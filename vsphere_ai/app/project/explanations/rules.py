@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from vsphere_ai.compat import assessment, gate
 from vsphere_ai.compat.base import Rule
-from vsphere_ai.model.explained import Explained, Part
 from vsphere_ai.model.finding import Verdict
+from vsphere_ai.model.records.explained import Explained, Part
 
 UNREADABLE = "a property it reads is not shown"
 

@@ -21,9 +21,9 @@ from vsphere_ai.compat.pillars.base import Farm
 from vsphere_ai.compat.pillars.security import NEVER_USED, OPTIONS
 from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.language.attestation import load_attestations
-from vsphere_ai.language.play import Playbook
-from vsphere_ai.model.assessment import Assessed, Attestation, Records
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.model.records.assessment import Assessed, Attestation, Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_SPARE, problems_of
 from vsphere_ai.planning.observing import evaluate_with, observe

@@ -9,8 +9,8 @@ from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance
 from vsphere_ai.app.training.benchmarks.history import slower_text
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclResult, bench_nccl
 from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
-from vsphere_ai.benchmarks.pairs import EVERY, Pair, chosen_pairs
-from vsphere_ai.benchmarks.partitions import places
+from vsphere_ai.benchmarks.slow_part.pairs import EVERY, Pair, chosen_pairs
+from vsphere_ai.benchmarks.slow_part.partitions import places
 from vsphere_ai.health.certificate import Gate, Measurement, Status
 from vsphere_ai.model.nodes import Node
 

@@ -41,10 +41,10 @@ from vsphere_ai.health.certificate import (
     with_open_failures,
     without_void,
 )
-from vsphere_ai.language.document import content_of
-from vsphere_ai.model.assessment import Records
+from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.records.assessment import Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds

@@ -12,7 +12,7 @@ from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance, GateNam
 from vsphere_ai.app.training.health.checked import HealthRequest, check_health
 from vsphere_ai.compat import assessment
 from vsphere_ai.health.certificate import Gate, Measurement, Status
-from vsphere_ai.model.assessment import Assessed, PillarVerdict
+from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
 
 HEALTHY = "every check"
 BY_NCCL = ("operations.benchmark-recent", "performance.bus-bandwidth")

@@ -10,14 +10,14 @@ from vsphere_ai.health.answers import CUDA, SMI, VERSIONS, Asked, read_guest
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
 KERNEL = Asked("release", ("uname", "-r"))
 
 
 def guest_facts(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, Mapping[str, str]]:
     """Return fact -> value by VM; without VMs whose guest cannot be asked, and without what it does not answer."""
-    from vsphere_ai.connect.guest_ssh import on_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_guests
 
     found = on_guests(nodes, settings, _facts)
     return {vm: facts for vm, facts in found.items() if isinstance(facts, Mapping)}

@@ -21,10 +21,10 @@ from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, Carried, carr
 from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.burn import Burned, agreed, judge, read_report
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result
-from vsphere_ai.benchmarks.training_results import BurnResult
+from vsphere_ai.benchmarks.programs.burn import Burned, agreed, judge, read_report
+from vsphere_ai.benchmarks.programs.training_results import BurnResult
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.training.nodes.listed import NodesResult
-from vsphere_ai.benchmarks.burn import FIELDS, Sample, samples_in
-from vsphere_ai.connect.esxi import Ssh
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
+from vsphere_ai.benchmarks.programs.burn import FIELDS, Sample, samples_in
+from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node, NodeGpu
 from vsphere_ai.model.state import Target

@@ -23,16 +23,16 @@ from vsphere_ai.app.training.benchmarks.crossover_choice import Choice, Moves, W
 from vsphere_ai.app.training.benchmarks.crossover_trials import Booting, Trials
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings, read_nodes
-from vsphere_ai.benchmarks.crossover import Answer as Verdict
-from vsphere_ai.benchmarks.crossover import Crossover
-from vsphere_ai.benchmarks.trials import Judge, Trial
+from vsphere_ai.benchmarks.slow_part.crossover import Answer as Verdict
+from vsphere_ai.benchmarks.slow_part.crossover import Crossover
+from vsphere_ai.benchmarks.slow_part.trials import Judge, Trial
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 from vsphere_ai.execution.vcenter_checks import with_answers
-from vsphere_ai.language.play import Playbook
+from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest
+from vsphere_ai.planning.moves.relocation import PATHS
 from vsphere_ai.planning.observing import evaluate_with, observe
-from vsphere_ai.planning.relocation import PATHS
 from vsphere_ai.planning.relocation_plan import plan_of
 from vsphere_ai.reading.scope import with_gpus
 from vsphere_ai.resources import kinds

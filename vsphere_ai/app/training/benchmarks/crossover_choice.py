@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.app.training.nodes.facts import Chosen, node_of
-from vsphere_ai.benchmarks.crossover import Crossover, crossover, moved
-from vsphere_ai.benchmarks.trials import Judge
+from vsphere_ai.benchmarks.slow_part.crossover import Crossover, crossover, moved
+from vsphere_ai.benchmarks.slow_part.trials import Judge
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.relocation import Relocation, relocation, view_with, why_not_moved
+from vsphere_ai.planning.moves.relocation import Relocation, relocation, view_with, why_not_moved
 
 RULE = "crossover.no-host"
 Moves = tuple[Relocation, ...]

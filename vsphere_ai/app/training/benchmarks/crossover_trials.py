@@ -13,8 +13,8 @@ from vsphere_ai.app.events import Answer, Emit, Event, Remark, Status
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests, prepared
 from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, Runner
 from vsphere_ai.app.training.launch.control import close
-from vsphere_ai.benchmarks.trials import Trial
-from vsphere_ai.connect.guest_ssh import GuestSsh, open_guests
+from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, open_guests
 from vsphere_ai.errors import StepFailed, VsphereAiError
 from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.model.nodes import Node
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vsphere_ai.app.events.stop import Stop
-    from vsphere_ai.connect.guest_ssh import GuestSettings
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 
 LOOK = 0.2
 """Seconds between two looks whether the operator has stopped the run."""

@@ -14,7 +14,7 @@ from vsphere_ai.app.training.launch import control as launch_control
 from vsphere_ai.app.training.launch.mesh import Mesh, make_mesh
 from vsphere_ai.app.training.node_program.processes import MARK
 from vsphere_ai.benchmarks.checks import Check
-from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, on_each
 from vsphere_ai.errors import StepFailed, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.launch import RUNS

@@ -11,9 +11,9 @@ from statistics import median
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.training.nodes.listed import NodesResult
 from vsphere_ai.benchmarks.history import Result, Trend, line_of, read_history, trends
-from vsphere_ai.benchmarks.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.errors import Storage
-from vsphere_ai.model.assessment import Measured
+from vsphere_ai.model.records.assessment import Measured
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import append_private, reading

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Remark, Status
 from vsphere_ai.app.training.launch import control as launch_control
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import OwnNode

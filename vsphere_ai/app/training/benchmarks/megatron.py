@@ -15,23 +15,23 @@ from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, Carried, carr
 from vsphere_ai.app.training.launch.control import close, logs, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks import megatron_baseline
 from vsphere_ai.benchmarks.baseline import TOLERANCE
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result, Trend
-from vsphere_ai.benchmarks.megatron import (
+from vsphere_ai.benchmarks.programs import megatron_baseline
+from vsphere_ai.benchmarks.programs.megatron import (
     megatron_checks,
     megatron_gate,
     parse_megatron,
     throughput,
 )
-from vsphere_ai.benchmarks.megatron_baseline import Expected
-from vsphere_ai.benchmarks.megatron_command import MegatronTest
-from vsphere_ai.benchmarks.training_results import MegatronResult
-from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
+from vsphere_ai.benchmarks.programs.training_results import MegatronResult
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
-from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
 from vsphere_ai.security.files import write_output

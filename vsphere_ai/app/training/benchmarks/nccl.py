@@ -20,16 +20,16 @@ from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, gues
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
 from vsphere_ai.benchmarks.checks import Check, is_passed
 from vsphere_ai.benchmarks.history import Trend
-from vsphere_ai.benchmarks.layers import RUNS, measure_layers, separate, slow_ways
-from vsphere_ai.benchmarks.nccl_command import NcclTest, command, ranks_of
-from vsphere_ai.benchmarks.nccl_run import NcclRun
-from vsphere_ai.benchmarks.nccl_text import NcclTextReader, parse_text
-from vsphere_ai.benchmarks.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, command, ranks_of
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_text import NcclTextReader, parse_text
 from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
-from vsphere_ai.benchmarks.search import Outcome, search
-from vsphere_ai.benchmarks.trials import Judge, Search, T, Trial, together
-from vsphere_ai.benchmarks.verdict import Accused, accused
-from vsphere_ai.connect.guest_ssh import GuestSsh, GuestTimedOut
+from vsphere_ai.benchmarks.slow_part.layers import RUNS, measure_layers, separate, slow_ways
+from vsphere_ai.benchmarks.slow_part.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.slow_part.search import Outcome, search
+from vsphere_ai.benchmarks.slow_part.trials import Judge, Search, T, Trial, together
+from vsphere_ai.benchmarks.slow_part.verdict import Accused, accused
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node

@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, baseline_text, learn, read_baseline
 from vsphere_ai.benchmarks.checks import is_passed
-from vsphere_ai.benchmarks.nccl_json import MAX_JSON, parse_json
-from vsphere_ai.benchmarks.nccl_run import NcclRun
-from vsphere_ai.benchmarks.nccl_text import MAX_LINE, parse_text
+from vsphere_ai.benchmarks.nccl.nccl_json import MAX_JSON, parse_json
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text
 from vsphere_ai.benchmarks.results import ParsedRun, ParseResult, Started, judge_runs
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.document import require, text_of
+from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.security.files import reading, write_output
 
 STDIN = "-"

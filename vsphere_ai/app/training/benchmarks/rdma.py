@@ -24,9 +24,9 @@ from vsphere_ai.benchmarks.perftest import (
     perftest_command,
     rounds_of_neighbours,
 )
-from vsphere_ai.benchmarks.verdict import Accused, uplink
-from vsphere_ai.connect.guest_ssh import Done
-from vsphere_ai.connect.ssh import LARGEST_OUTPUT
+from vsphere_ai.benchmarks.slow_part.verdict import Accused, uplink
+from vsphere_ai.connect.secure_shell.guest_ssh import Done
+from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node, Rail

@@ -18,12 +18,12 @@ from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Result, Trend
-from vsphere_ai.benchmarks.megatron_command import MegatronTest
-from vsphere_ai.benchmarks.nccl_command import NcclTest
-from vsphere_ai.benchmarks.scaling import LEAST, counts, falls, scaling, scaling_checks
-from vsphere_ai.benchmarks.training_results import ScaleResult, What
-from vsphere_ai.benchmarks.trials import Trial
-from vsphere_ai.connect.guest_ssh import GuestSsh
+from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest
+from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
+from vsphere_ai.benchmarks.programs.scaling import LEAST, counts, falls, scaling, scaling_checks
+from vsphere_ai.benchmarks.programs.training_results import ScaleResult, What
+from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node

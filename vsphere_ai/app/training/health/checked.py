@@ -20,12 +20,12 @@ from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, xid_
 from vsphere_ai.health.estate import shared
 from vsphere_ai.health.finding import Finding, Verdict, VmUse, worst
 from vsphere_ai.health.profile import Profile
-from vsphere_ai.language.document import Faults, require
-from vsphere_ai.language.merge_keys import load as load_document
-from vsphere_ai.language.validation import Place, validate
+from vsphere_ai.language.yaml_files.document import Faults, require
+from vsphere_ai.language.yaml_files.merge_keys import load as load_document
+from vsphere_ai.language.yaml_files.validation import Place, validate
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 
 
 @dataclass(frozen=True)

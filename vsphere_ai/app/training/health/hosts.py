@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 
 from vsphere_ai.app.training.health.place import ATS, place_of
 from vsphere_ai.app.training.nodes.facts import GRAPHICS, NodeState
-from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.live import RUNNING
-from vsphere_ai.gpu.running import RunningVgpu, parse_running
+from vsphere_ai.gpu.smi.listings import UnreadableOutput
+from vsphere_ai.gpu.smi.live import RUNNING
+from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
 from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, with_measures
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.names.pci_address import normal_pci
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.pci_address import normal_pci
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.model.vm_sets import real_ref
 

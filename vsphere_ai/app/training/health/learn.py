@@ -13,7 +13,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import Observed, judge
 from vsphere_ai.health.finding import Finding
 from vsphere_ai.health.profile import MEASURES, Learned, Number, Profile, learned, measured
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.model.names.name_ranges import listed
 
 EXACT = ("gpus", "gpu_name", "driver", "cuda", "packages", "rails", "mtu", "policy_routes", "roce_v2")
 """What healthy VMs have in common; of these values the usual ones are learned."""

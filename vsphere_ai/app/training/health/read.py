@@ -26,7 +26,7 @@ from vsphere_ai.health.dcgm import in_use
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
     from vsphere_ai.model.nodes import Node
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def ask_all(
     nodes: Sequence[Node], settings: GuestSettings, work: Callable[[GuestSsh], T]
 ) -> dict[str, T | VsphereAiError]:
     """Return what work on the guests of nodes brings, at the same time, by the names of VMs."""
-    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
 
     shells, failed = open_guests(nodes, settings)
     try:
@@ -94,7 +94,7 @@ def ask_all(
 
 
 def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[Observed]:
-    from vsphere_ai.connect.guest_ssh import GuestTimedOut
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
 
     emit(Status(f"health: {len(found.nodes)} guests"))
     off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}

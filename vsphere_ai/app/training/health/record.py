@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
 from vsphere_ai.health.xids import known
-from vsphere_ai.model.assessment import Checked
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.records.assessment import Checked
 from vsphere_ai.security.files import STATE, read_bytes
 from vsphere_ai.security.state_dir import file_name, state_dir
 

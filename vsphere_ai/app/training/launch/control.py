@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.training.launch.mesh import Mesh
 from vsphere_ai.app.training.node_program import ARGV, program
-from vsphere_ai.connect.guest_ssh import Done, GuestSettings, GuestSsh, on_each, open_guests
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, on_each, open_guests
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob

@@ -13,8 +13,8 @@ from vsphere_ai.app.training.launch.machines import RULE, machines_of
 from vsphere_ai.app.training.launch.planned import added_by_the_run, known_nodes
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
-from vsphere_ai.language.document import quotable_text, require
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan

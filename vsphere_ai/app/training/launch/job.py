@@ -12,10 +12,10 @@ from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.checked import Nodes
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, list_nodes
 from vsphere_ai.errors import Diagnostic, InputError, Refused
-from vsphere_ai.gpu import live
-from vsphere_ai.language.document import Document, Faults, require
-from vsphere_ai.language.merge_keys import load
-from vsphere_ai.language.validation import Place, validate
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.language.yaml_files.document import Document, Faults, require
+from vsphere_ai.language.yaml_files.merge_keys import load
+from vsphere_ai.language.yaml_files.validation import Place, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import Outside, below

@@ -10,14 +10,14 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.machine import CPUS, GPUS, MEMORY, Machine, machine_of
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
 RULE = "render.guest"
 
 
 def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ignore) -> dict[str, Machine]:
     """Return what guests show, by VM; one that does not answer is left out, with a remark."""
-    from vsphere_ai.connect.guest_ssh import on_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_guests
 
     found, made = on_guests(nodes, settings, _machine), {}
     for node in nodes:

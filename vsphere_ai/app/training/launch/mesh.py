@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.app.training.node_program.processes import MARK
-from vsphere_ai.connect.guest_ssh import GuestSettings
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 from vsphere_ai.errors import Denied
+from vsphere_ai.model.names.written_names import host_address
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import host_address
 from vsphere_ai.training.launch import RUNS, NodeFile
 from vsphere_ai.training.launchers.mpi import CONFIG_FILE, KEY_FILE, KNOWN_HOSTS_FILE
 
@@ -51,7 +51,7 @@ def _address(node: Node) -> str:
 
 
 def _known_hosts(nodes: Sequence[Node], settings: GuestSettings) -> str:
-    from vsphere_ai.connect.hostkeys import HostKeys
+    from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 
     known, lines = HostKeys(settings.known_hosts, "vsphere-ai trust guest"), []
     for node in nodes:

@@ -12,8 +12,8 @@ from vsphere_ai.app.training.nodes.checked import Nodes, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.language.inventory import find_inventory
-from vsphere_ai.model.name_ranges import listed
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import Launch

@@ -14,9 +14,9 @@ from vsphere_ai.app.training.launch.watch import GAP, RunRequest, progress_of, r
 from vsphere_ai.app.training.nodes.checked import checked, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
 from vsphere_ai.health.preflight import Wanted
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import Launch, programs_of
 from vsphere_ai.training.launchers import launch

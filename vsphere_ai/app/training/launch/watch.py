@@ -14,9 +14,9 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.control import close, newest, ras, status
 from vsphere_ai.app.training.launch.job import job_nodes, load_job
 from vsphere_ai.app.training.nodes.listed import guest_settings
-from vsphere_ai.connect.guest_ssh import GuestSsh, on_each, open_guests
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each, open_guests
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.progress import Progress, judged, needs_second, node_of

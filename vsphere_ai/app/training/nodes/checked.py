@@ -16,7 +16,7 @@ from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
 Nodes = tuple[tuple[Node, ...], Mapping[str, NodeState]]
 """Nodes in the order of their ranks, and their states as vCenter shows them; empty: not looked at."""
@@ -39,7 +39,7 @@ def with_rails(nodes: Sequence[Node], settings: GuestSettings) -> tuple[tuple[No
 
     What `checked` learns of rails, without a pre-flight.
     """
-    from vsphere_ai.connect.guest_ssh import on_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_guests
 
     by_vm = {node.vm: node for node in nodes}
 

@@ -14,7 +14,7 @@ from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes, meant
 from vsphere_ai.errors import Mark
 from vsphere_ai.health import nhc, prometheus
-from vsphere_ai.language.document import Faults, excerpt, load, require, text_of
+from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, require, text_of
 from vsphere_ai.model.topology import VmCpus
 
 Form = Literal["nhc", "prometheus"]

@@ -17,8 +17,8 @@ from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.kubernetes.guest_network import INTERFACE
 from vsphere_ai.kubernetes.pod_networks import pods_on
 from vsphere_ai.kubernetes.vm_nodes import PATHS, nodes_of
+from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.malformed import evaluate
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth

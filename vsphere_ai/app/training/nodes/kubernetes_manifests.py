@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsphere_ai.kubernetes.check import FAMILIES, MAX_VALUES, Checked, check_documents
-from vsphere_ai.language.document import MAX_BYTES, Document, Faults, decode, parse_stream, quotable_text, require
+from vsphere_ai.language.yaml_files.document import (
+    MAX_BYTES,
+    Document,
+    Faults,
+    decode,
+    parse_stream,
+    quotable_text,
+    require,
+)
 
 STDIN = "-"
 

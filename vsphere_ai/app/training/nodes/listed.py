@@ -14,11 +14,11 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.training.nodes.facts import PATHS, Chosen, NodeState, node_of
 from vsphere_ai.app.training.nodes.topology import HOST_PATHS
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.inventory import Inventory
+from vsphere_ai.language.inventories.inventory import Inventory
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
-from vsphere_ai.model.suggestion import suggest
 from vsphere_ai.model.vm_sets import Member, members_of
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.resources import kinds
@@ -27,8 +27,8 @@ from vsphere_ai.sets.leaves import leaves_of
 from vsphere_ai.sets.members import SetPlay
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings
-    from vsphere_ai.language.play import Playbook
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
+    from vsphere_ai.language.playbooks.play import Playbook
     from vsphere_ai.reading.collector import Depth
 
 
@@ -113,7 +113,7 @@ def read_nodes(
 
 def guest_settings(inventory: Inventory) -> GuestSettings:
     """Return how guests are reached; `UsageError` without `guests:`, `Denied` without the passphrase of the key."""
-    from vsphere_ai.connect.guest_ssh import GuestSettings
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 
     own = inventory.guests
     if own is None:

@@ -12,11 +12,11 @@ from vsphere_ai.app.training.nodes.listed import guest_settings, list_nodes, mea
 from vsphere_ai.app.training.nodes.pci import asked_nodes
 from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
-from vsphere_ai.gpu import live
-from vsphere_ai.language.document import quotable_text, require
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.gpu.smi import live
+from vsphere_ai.language.inventories.inventory import find_inventory
+from vsphere_ai.language.yaml_files.document import quotable_text, require
+from vsphere_ai.model.names.written_names import refusal
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.written_names import refusal
 from vsphere_ai.security.files import make_private_folder, not_written, write_output
 from vsphere_ai.security.state_dir import file_name
 from vsphere_ai.training.exports import nccl_topo

@@ -16,7 +16,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.topology import gaps, with_addresses
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
 ASKED = (answers.SMI, answers.LINKS, answers.ADDRESSES, answers.SYSFS, DEVICES)
 
@@ -25,7 +25,7 @@ def asked_nodes(
     nodes: Sequence[Node], settings: GuestSettings
 ) -> tuple[tuple[Node, ...], Mapping[str, VsphereAiError]]:
     """Return nodes as their guests show them, and the errors of guests that cannot be asked, by the names of VMs."""
-    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
 
     by_vm = {node.vm: node for node in nodes}
     shells, failed = open_guests(nodes, settings)

@@ -21,7 +21,7 @@ from vsphere_ai.health.preflight import IP_AND_ICMP, Path, Seen, Wanted, preflig
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
 T = TypeVar("T")
 BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
@@ -74,7 +74,7 @@ def preflight(
     `states` are those that vCenter showed (`list_nodes`); without them, power and leases are not looked at. An error
     of a guest is a finding about it.
     """
-    from vsphere_ai.connect.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
 
     wanted = wanted or Wanted()
     known = states or {}
@@ -130,7 +130,7 @@ def ask_guest(shell: GuestSsh, asked: Sequence[Asked]) -> dict[str, Answer]:
 
 def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes = b"") -> Answer:
     """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
-    from vsphere_ai.connect.guest_ssh import GuestTimedOut
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
 
     try:
         done = shell.run(argv, stdin=stdin, timeout=timeout)
@@ -217,7 +217,7 @@ def _try_ports(
 
     A port that nothing listens on is refused like one that a firewall rejects: so something has to listen.
     """
-    from vsphere_ai.connect.guest_ssh import on_each
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_each
 
     ports: dict[str, list[int]] = {}
     for number, port in listens:
@@ -280,7 +280,7 @@ def _paths(nodes: Sequence[Node], seen: dict[str, Seen], shells: Mapping[str, Gu
 
     What goes wrong with a guest is noted.
     """
-    from vsphere_ai.connect.guest_ssh import on_each
+    from vsphere_ai.connect.secure_shell.guest_ssh import on_each
 
     after = {node.vm: nodes[(at + 1) % len(nodes)] for at, node in enumerate(nodes)} if len(nodes) > 1 else {}
     by_vm = {node.vm: node for node in nodes}

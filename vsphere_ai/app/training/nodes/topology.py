@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.pci import Device
-from vsphere_ai.gpu import live
+from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus

@@ -14,10 +14,10 @@ from pathlib import Path
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.project.trust import AT_ONCE, Shown, keep_shown, shown_by
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes
-from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.errors import Denied, Unreachable, UsageError
 from vsphere_ai.guests.ready import READY, verdict
-from vsphere_ai.language.inventory import find_inventory
+from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 
 

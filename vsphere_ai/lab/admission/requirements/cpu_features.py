@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyVmomi import vim
 
 from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
-from vsphere_ai.lab.managed.cpu_features import needed
 from vsphere_ai.lab.managed.host_resources import requirements
+from vsphere_ai.lab.managed.vms.cpu_features import needed
 
 
 @requirement(22, frozenset({Occasion.VMOTION, Occasion.EVACUATE, Occasion.POWER_ON}), Group.HOST)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pyVmomi import vmodl
 
 from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
-from vsphere_ai.lab.managed import device_groups, devices_pci, dvs_bandwidth, virtual_functions
+from vsphere_ai.lab.managed.networks import dvs_bandwidth
+from vsphere_ai.lab.managed.vms import device_groups, devices_pci, virtual_functions
 
 
 @requirement(90, RUNS | {Occasion.START}, Group.HOST)

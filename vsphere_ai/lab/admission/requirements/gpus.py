@@ -15,8 +15,8 @@ from pyVmomi import vim
 from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
 from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.managed import device_groups
 from vsphere_ai.lab.managed.refusals import power_on_failed
+from vsphere_ai.lab.managed.vms import device_groups
 
 VMIOP = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
 LARGE_BAR_GB = 24

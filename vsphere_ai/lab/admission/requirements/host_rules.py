@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyVmomi import vim
 
 from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
-from vsphere_ai.lab.managed import cluster_rules
+from vsphere_ai.lab.managed.clusters import cluster_rules
 
 
 @requirement(40, RUNS, Group.NONE)

@@ -10,7 +10,7 @@ from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
 from vsphere_ai.lab.admission.requirements.gpus import profiles
 from vsphere_ai.lab.admission.supply import cluster_of
 from vsphere_ai.lab.managed.refusals import migration_failed
-from vsphere_ai.lab.managed.vgpu_migration import BY_ITSELF, stun_seconds
+from vsphere_ai.lab.managed.vms.vgpu_migration import BY_ITSELF, stun_seconds
 
 OPTION, TOLERATED = "vmdevicesstuntimetolerated", 100
 

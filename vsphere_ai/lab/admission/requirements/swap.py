@@ -8,8 +8,8 @@ vMotion makes a new one only where its place changes.
 from __future__ import annotations
 
 from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
-from vsphere_ai.lab.managed import swap_files
 from vsphere_ai.lab.managed.refusals import no_disk_space
+from vsphere_ai.lab.managed.vms import swap_files
 
 
 @requirement(64, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.EVACUATE}), Group.NONE)

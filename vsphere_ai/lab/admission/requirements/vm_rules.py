@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyVmomi import vim
 
 from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
-from vsphere_ai.lab.managed import cluster_rules
+from vsphere_ai.lab.managed.clusters import cluster_rules
 
 
 @requirement(42, frozenset({Occasion.POWER_ON, Occasion.EVACUATE, Occasion.VMOTION}), Group.NONE)

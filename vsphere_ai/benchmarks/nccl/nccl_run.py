@@ -1,0 +1,195 @@
+"""Run of nccl-tests: its table, the header and footer around it, and what its log says of the transports."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import median
+
+from vsphere_ai.benchmarks.nccl.collectives import TYPES, Collective, by_columns, of_program
+
+_NUMBER = re.compile(r"[-+]?\d{1,19}(?:\.(\d{1,19}))?(?:[eE]([-+]?\d{1,3}))?")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as it was printed: the true value lies within `half` of it."""
+
+    value: float
+    half: float = 0.0
+
+    @property
+    def low(self) -> float:
+        """Smallest value that is printed like this."""
+        return self.value - self.half
+
+    @property
+    def high(self) -> float:
+        """Largest value that is printed like this."""
+        return self.value + self.half
+
+
+def printed(text: str) -> Printed | None:
+    """Return a printed number with half a unit of its last digit; None of ``N/A``, ``nan``, ``inf`` and no number."""
+    found = _NUMBER.fullmatch(text)
+    if not found:
+        return None
+    value, exponent = float(text), int(found[2] or 0)
+    if value in (float("inf"), float("-inf")):
+        return None
+    return Printed(value, 0.5 * 10.0 ** (exponent - len(found[1] or "")))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measurement: time in µs, algorithm and bus bandwidth in GB/s (10⁹ bytes per second).
+
+    `wrong` is the number of wrong elements, in tables before August 2022 the largest difference; None: not validated.
+    """
+
+    time: Printed
+    algbw: Printed
+    busbw: Printed
+    wrong: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: `size` in bytes, `count` in elements; root -1 and redop ``none`` where there is none."""
+
+    size: int
+    count: int
+    type: str
+    redop: str = ""
+    root: int | None = None
+    out_of_place: Measure | None = None
+    in_place: Measure | None = None
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measurements of the line, out-of-place first."""
+        return tuple(m for m in (self.out_of_place, self.in_place) if m)
+
+    @property
+    def busbw(self) -> float:
+        """The better of its bus bandwidths, in GB/s; 0 without a measurement."""
+        return max((m.busbw.value for m in self.measures), default=0.0)
+
+    @property
+    def scale(self) -> float | None:
+        """Size over count × element size: 1, or the number of ranks; None where it cannot be said."""
+        width = TYPES.get(self.type)
+        return self.size / (self.count * width) if width and self.count else None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU of a run, as a Rank line lists it."""
+
+    rank: int
+    host: str
+    device: int
+    pci: str = ""
+    name: str = ""
+    group: int = 0
+
+
+@dataclass
+class Transport:
+    """What NCCL_DEBUG=INFO says: channels by transport (``NET/IB/GDRDMA``, ``P2P``), and the network it chose."""
+
+    channels: Counter[str] = field(default_factory=Counter)
+    networks: list[str] = field(default_factory=list)
+    no_rdma_device: bool = False
+    gpudirect: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the log says anything of the network."""
+        return bool(self.channels or self.networks or self.gpudirect or self.no_rdma_device)
+
+
+@dataclass
+class NcclRun:
+    """One run of a program of nccl-tests; filled by the readers. None and empty: the text does not say it.
+
+    `columns` are the names of the table's columns, `header` the settings of the nThread line, `average` the average
+    bus bandwidth over all sizes (GB/s), `average_ok` and `bounds_ok` nccl-tests' own verdicts. `headers` and `tables`
+    count nThread lines and heads of the table, `unread` rows that could not be read, `dropped` rows that are not kept.
+    """
+
+    program: str = ""
+    tests_version: str = ""
+    nccl_version: str = ""
+    header: dict[str, int] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    devices: list[Device] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    out_of_bounds: int | None = None
+    bounds_ok: bool | None = None
+    average: Printed | None = None
+    average_ok: bool | None = None
+    concluded: bool = False
+    headers: int = 0
+    tables: int = 0
+    unread: int = 0
+    dropped: int = 0
+    transport: Transport = field(default_factory=Transport)
+    warnings: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def has_differences(self) -> bool:
+        """Whether the last column is the largest difference, not the number of wrong elements."""
+        return "error" in self.columns
+
+    @property
+    def is_cpu_time(self) -> bool:
+        """Whether the time is the CPU's (-C 1), from which bandwidth does not follow."""
+        return "cputime" in self.columns
+
+    @property
+    def groups(self) -> int:
+        """Number of groups that NCCL_TESTS_SPLIT makes; 1 without it."""
+        return max(1, len({d.group for d in self.devices}))
+
+    @property
+    def declared_ranks(self) -> int | None:
+        """Ranks of a group by the Rank lines; lines that were cut out are counted by the highest rank."""
+        if not self.devices:
+            return None
+        total = max(d.rank for d in self.devices) + 1
+        return total // self.groups if total % self.groups == 0 else None
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """The collective by the program's name, or those whose columns look like this table's."""
+        named = of_program(self.program) if self.program else None
+        if named:
+            return (named,)
+        row = next((r for r in reversed(self.rows) if r.scale), None)
+        if row is None:
+            return ()
+        redop = row.redop not in ("", "none")
+        return by_columns(redop=redop, root=row.root not in (None, -1), whole=bool(row.scale and row.scale > 1.001))
+
+    @property
+    def collective(self) -> Collective | None:
+        """The collective; the first of several with one formula, None where the formula is not known."""
+        found = self.collectives
+        return found[0] if len({id(c.family) for c in found}) == 1 else None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest size in bytes that was measured."""
+        return max((r.size for r in self.rows if r.measures), default=None)
+
+    @property
+    def peak(self) -> float | None:
+        """Bus bandwidth (GB/s) at the largest size, the median where it was measured several times.
+
+        The average of the footer is over all sizes: small ones pull it down, and it hides a slow large one.
+        """
+        found = [r.busbw for r in self.rows if r.measures and r.size == self.largest]
+        return median(found) if found else None

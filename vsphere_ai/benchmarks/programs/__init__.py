@@ -1,0 +1,1 @@
+"""Training programs as benchmarks: Megatron, scaling, and the burn of GPUs. Pure."""

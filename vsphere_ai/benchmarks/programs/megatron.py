@@ -1,0 +1,141 @@
+"""Log lines of Megatron-LM: time and throughput per iteration, after the warm-up, and what is to say of them.
+
+Two versions of the line are known: with a time stamp and the throughput per GPU (`--log-throughput`), and without.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, pstdev
+
+from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+
+MAX_LINE, MAX_ITERATIONS = 4096, 100_000
+UNSTEADY = 0.1
+"""Spread of the iterations' times above which the median says little."""
+_LINE = re.compile(r"\biteration\s+(\d{1,12})/\s*(\d{1,12}) \|(.*)")
+_FIELD = re.compile(r"\s*([^|:]{1,60}):\s*([^|\s]{1,40})\s*(?:\||$)")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An iteration: `time` in ms, `tflops` per GPU (None: not logged), `batch` in samples, `loss` of the language.
+
+    A loss that is logged as nan or inf is that number.
+    """
+
+    number: int
+    of: int
+    time: float
+    tflops: float | None = None
+    batch: int | None = None
+    loss: float | None = None
+    skipped: int = 0
+    not_numbers: int = 0
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Iterations after the warm-up: median time in ms and its relative spread, TFLOP/s per GPU, samples per second."""
+
+    iterations: int
+    time: float
+    spread: float
+    tflops: float | None
+    samples: float | None
+
+
+def parse_megatron(lines: Iterable[str]) -> tuple[Iteration, ...]:
+    """Return the iterations of a log; lines of several ranks or restarts stay in their order."""
+    found: list[Iteration] = []
+    for line in lines:
+        match = _LINE.search(line[:MAX_LINE])
+        iteration = _iteration(match) if match else None
+        if iteration and len(found) < MAX_ITERATIONS:
+            found.append(iteration)
+    return tuple(found)
+
+
+def throughput(iterations: Sequence[Iteration], warmup: int = 5) -> Throughput | None:
+    """Return the throughput after `warmup` iterations of the log; None where none is left."""
+    kept = iterations[warmup:]
+    if not kept:
+        return None
+    times = [i.time for i in kept]
+    flops, middle = [i.tflops for i in kept if i.tflops is not None], median(times)
+    batches = [i.batch for i in kept if i.batch]
+    samples = median(batches) / middle * 1e3 if batches else None
+    return Throughput(len(kept), middle, pstdev(times) / fmean(times), median(flops) if flops else None, samples)
+
+
+def _iteration(match: re.Match[str]) -> Iteration | None:
+    fields = {name.strip(): value for name, value in _FIELD.findall(match[3])}
+    time = _number(fields.get("elapsed time per iteration (ms)"))
+    if time is None or time <= 0:
+        return None
+    batch, skipped, bad = (
+        _number(fields.get(name))
+        for name in ("global batch size", "number of skipped iterations", "number of nan iterations")
+    )
+    return Iteration(
+        int(match[1]),
+        int(match[2]),
+        time,
+        _number(fields.get("throughput per GPU (TFLOP/s/GPU)")),
+        int(batch) if batch is not None else None,
+        _loss(fields.get("lm loss")),
+        int(skipped or 0),
+        int(bad or 0),
+    )
+
+
+def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Iterator[Check]:
+    """Yield what is wrong with a run of `wanted` iterations, of which `warmup` are not measured."""
+    if not found:
+        yield Check("megatron.not-measured", "unknown", "no iteration was logged", "look at the log of the run")
+        return
+    last = found[-1].number
+    if last < wanted:
+        yield Check("megatron.not-measured", "unknown", f"{last} of {wanted} iterations were logged")
+    bad = next((i for i in found if i.not_numbers or (i.loss is not None and not math.isfinite(i.loss))), None)
+    if bad is not None:
+        text = f"the loss is no number from iteration {bad.number} on"
+        yield Check("megatron.loss", "fail", text, "find the GPU that computes wrongly with bench burn")
+    elif all(i.loss is None for i in found):
+        yield Check("megatron.no-loss", "unknown", "no loss was logged", "look at the log of the run")
+    if skipped := max(i.skipped for i in found):
+        yield Check("megatron.skipped", "warn", f"{skipped} iterations were skipped")
+    total = throughput(found, warmup)
+    if total is not None and total.spread > UNSTEADY:
+        text = f"the times of the iterations differ by {total.spread:.0%} (1 sigma)"
+        yield Check("megatron.unsteady", "warn", text, "look for other work on the VMs and their hosts")
+    if total is not None and total.tflops is None:
+        yield Check("megatron.no-throughput", "warn", "no TFLOP/s were logged: this Megatron has no --log-throughput")
+
+
+def megatron_gate(tflops: float | None, expected: Expected, tolerance: float) -> Check | None:
+    """Return what is wrong with the TFLOP/s per GPU of a run, None where they are as expected."""
+    if tflops is None:
+        return Check("megatron.not-measured", "unknown", f"{expected.model}: TFLOP/s were not measured")
+    if tflops >= expected.tflops * (1 - tolerance):
+        return None
+    below = 1 - tflops / expected.tflops
+    text = f"{expected.model}: {tflops:.1f} TFLOP/s per GPU is {below:.1%} below the baseline {expected.tflops:.1f}"
+    return Check("megatron.below-baseline", "fail", text, "find the slow part with bench scale and bench nccl --bisect")
+
+
+def _loss(text: str | None) -> float | None:
+    if text is not None and text.lower().lstrip("+-") in ("nan", "inf"):
+        return float(text)
+    return _number(text)
+
+
+def _number(text: str | None) -> float | None:
+    if text is None or not re.fullmatch(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?", text):
+        return None
+    value = float(text)
+    return value if abs(value) < 1e300 else None

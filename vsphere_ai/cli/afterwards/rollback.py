@@ -1,0 +1,57 @@
+"""`vsphere-ai rollback`: goes back to what a run found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+
+import click
+
+from vsphere_ai.cli.console.options import (
+    lock_option,
+    moved_inventory_option,
+    number_options,
+    reboot_option,
+    yes_option,
+)
+from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "After a run", 30, "Go back to what a run found."
+
+
+class _Flags(TypedDict):
+    yes: bool
+    evacuate: Literal["refuse", "power_off", "vmotion"] | None
+
+
+@click.command("rollback")
+@click.argument("run")
+@moved_inventory_option
+@run_output_options
+@lock_option
+@yes_option
+@number_options(reboot_option)
+@click.option(
+    "--evacuate",
+    type=click.Choice(["refuse", "power_off", "vmotion"]),
+    help="VMs on hosts that enter maintenance mode.  [default: as in the run's playbook]",
+)
+def command(
+    run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Unpack[_Flags]
+) -> int:
+    """Go back to what RUN found before it changed anything; shown and approved like any plan.
+
+    A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
+    The plan names all of these.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(shown) as output:
+        request = app.RollbackRequest(
+            run, inventory, flags["yes"], output.confirm, lock, numbers.reboot, flags["evacuate"]
+        )
+        return output.exit_code(app.rollback(request, output.emit))

@@ -1,0 +1,1 @@
+"""Commands that change an estate, and plan, which shows what they would do."""

@@ -1,0 +1,40 @@
+"""`vsphere-ai adopt`: makes VMs that are there VMs of a set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import FILE, lock_option, variable_run_options, yes_option
+from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "Change the estate", 60, "Make VMs that are there VMs of a set; nothing of them changes."
+
+
+@click.command("adopt")
+@click.argument("playbook", type=FILE)
+@click.argument("vms", metavar="VM...", nargs=-1, required=True)
+@variable_run_options
+@run_output_options
+@lock_option
+@yes_option
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
+def command(
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **flags: bool
+) -> int:
+    """Make VMs that are there VMs of a set: those that PLAYBOOK names, and that were made without it.
+
+    Their marks are written, and the leases of the addresses that their guests report. Nothing else of them changes, and
+    they may run; `plan` shows afterwards in what they differ from the set. From then on the set may destroy them.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(shown) as output:
+        request = app.AdoptRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **flags)
+        return output.exit_code(app.adopt(request, output.emit))

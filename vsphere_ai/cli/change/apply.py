@@ -1,0 +1,62 @@
+"""`vsphere-ai apply`: carries out a playbook, or a saved plan exactly as it was shown."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import (
+    FILE,
+    destroy_option,
+    lock_option,
+    login_option,
+    number_options,
+    playbook_options,
+    reboot_option,
+    says_yes,
+    yes_option,
+)
+from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
+
+
+@click.command("apply")
+@click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
+@playbook_options
+@login_option
+@run_output_options
+@lock_option
+@yes_option
+@number_options(destroy_option, reboot_option)
+@click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
+def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
+    """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
+
+    A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
+    are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Where several
+    hosts reboot, their number is asked for instead of a yes; --reboot N refuses any other number. Nothing is called
+    done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut off is
+    brought to its end with `resume`; while one has left something to put back, this never exits 0.
+    """
+    from vsphere_ai import app
+
+    yes, first = flags["yes"], flags["resume"]
+    asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
+    with RunOutput(shown) as output:
+        request = app.ApplyRequest(
+            what, estate, yes, output.confirm, lock, first, asks, numbers.destroy, numbers.reboot
+        )
+        return output.exit_code(app.apply(request, output.emit))
+
+
+def _finishes_first(run: str) -> bool:
+    return says_yes(f"Finish run {run} first? Only 'yes' does")

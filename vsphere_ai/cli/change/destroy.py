@@ -1,0 +1,41 @@
+"""`vsphere-ai destroy`: destroys the VMs of sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import destroy_option, lock_option, variable_estate_options, yes_option
+from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "Change the estate", 40, "Destroy the VMs of sets, with all their disks."
+
+
+@click.command("destroy")
+@click.argument("what", metavar="PLAYBOOK|SET")
+@variable_estate_options
+@run_output_options
+@lock_option
+@yes_option
+@destroy_option
+@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+@click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
+def command(
+    what: str, estate: EstateRequest, shown: Shown, lock: Mode | None, destroy: int | None, **flags: bool
+) -> int:
+    """Destroy all VMs of the sets of PLAYBOOK, or of the SET of that name, after showing them with their disks.
+
+    Only VMs that carry the mark of the set go. Their number is asked for; without a terminal, give --yes --destroy N.
+    Their addresses are released once all of them are gone. Nothing else of a playbook is carried out.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(shown) as output:
+        request = app.DestroyRequest(what, estate, confirm=output.confirm, lock=lock, destroy=destroy, **flags)
+        return output.exit_code(app.destroy(request, output.emit))

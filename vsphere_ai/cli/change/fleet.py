@@ -1,0 +1,310 @@
+"""`vsphere-ai fleet`: one playbook in several vCenters, as one plan and one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.change.fleet_certificates import certificates
+from vsphere_ai.cli.change.fleet_options import plan_place, run_place, vcenters_option
+from vsphere_ai.cli.change.fleet_progress import FleetProgress, listener
+from vsphere_ai.cli.change.fleet_worker import worker
+from vsphere_ai.cli.console import signals, streams
+from vsphere_ai.cli.console.options import (
+    FILE,
+    agreed,
+    destroy_option,
+    fleet_options,
+    format_option,
+    lock_option,
+    login_option,
+    moved_inventory_option,
+    number_options,
+    quiet_option,
+    reboot_option,
+    verbose_option,
+    width,
+    yes_option,
+)
+from vsphere_ai.errors import Conflict, UsageError
+from vsphere_ai.model.names.name_ranges import quoted, shell_word
+from vsphere_ai.model.text import counted, safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun, ShardOutcome
+    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.fleet.place import Place, PlaceRequest
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "Change the estate", 30, "Carry out one playbook in several vCenters."
+budget_option = click.option(
+    "--budget", type=click.IntRange(1), metavar="N", help="Hosts out of service at once, in all vCenters together."
+)
+
+
+@click.group("fleet")
+def command() -> None:
+    """Carry out one playbook in several vCenters of an inventory, each as a run of its own."""
+
+
+command.add_command(worker)
+command.add_command(certificates)
+
+
+@command.command("plan")
+@click.argument("playbook", type=FILE)
+@fleet_options
+@vcenters_option
+@budget_option
+@plan_place
+@login_option
+@format_option()
+@quiet_option
+@click.option("-o", "--output", type=FILE, help="Save the plan, for fleet apply.")
+def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: object) -> int:
+    """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
+
+    A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
+    """
+    from vsphere_ai import app
+
+    if output:
+        app.require_absent([output])
+    vcenters: tuple[str, ...] = chosen["vcenters"]  # type: ignore[assignment]
+    budget: int | None = chosen["budget"]  # type: ignore[assignment]
+    place: PlaceRequest = chosen["place"]  # type: ignore[assignment]
+    with _opened(place) as at:
+        found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), listener, at.sites)
+    _show_plan(found, form)
+    if found.exit_code:
+        return found.exit_code
+    if output:
+        app.save_fleet_plan(found, output)
+        streams.note(f"Saved. Apply it with: vsphere-ai fleet apply {shell_word(str(output))}")
+    return 0
+
+
+@command.command("apply")
+@click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
+@fleet_options
+@vcenters_option
+@budget_option
+@run_place
+@login_option
+@format_option()
+@verbose_option
+@quiet_option
+@lock_option
+@yes_option
+@number_options(destroy_option, reboot_option)
+@click.option("--halt-on-failure", is_flag=True, help="Where one vCenter fails, start nothing more in the others.")
+def apply(
+    what: Path,
+    estate: EstateRequest,
+    vcenters: tuple[str, ...],
+    budget: int | None,
+    form: str,
+    **more: object,
+) -> int:
+    """Carry out a playbook, or a plan saved with `fleet plan -o`, in all its vCenters side by side.
+
+    Every vCenter is planned again and compared first: where one is not as planned, nothing is changed in any. Ctrl-C
+    finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
+    """
+    from vsphere_ai import app
+
+    saved = what.suffix == ".json"
+    if saved and (vcenters or budget is not None):
+        given = "--vcenter" if vcenters else "--budget"
+        text = f"{what} is a saved plan, which is carried out as it was shown, without {given}"
+        raise UsageError(text, f"give {given} to fleet plan, and save that one", rule="usage.saved-plan")
+    place: PlaceRequest = more["place"]  # type: ignore[assignment]
+    with _opened(place) as at:
+        found = (
+            app.open_fleet_plan(what)
+            if saved
+            else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), listener, at.sites)
+        )
+        _show_plan(found, form, err=form == "json")
+        if found.exit_code:
+            return found.exit_code
+        if not found.totals.steps:
+            return 0
+        numbers: Numbers = more["numbers"]  # type: ignore[assignment]
+        if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
+            click.echo("Nothing was changed.", err=True)
+            return 0
+        lock: Mode | None = more["lock"]  # type: ignore[assignment]
+        options = app.FleetOptions(estate, lock, bool(more["halt_on_failure"]), at.name)
+        app.compare_fleet(found, options, listener, at.compare)
+        return _carry_out(at, app.begin_fleet(found, options), form, full=bool(more["verbose"]))
+
+
+@command.command("resume")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@moved_inventory_option
+@run_place
+@format_option()
+@verbose_option
+@quiet_option
+@click.option("--yes", is_flag=True, help="Do also what goes beyond what was approved.")
+def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
+    """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
+
+    Without --executor where it began.
+    """
+    from dataclasses import replace
+
+    from vsphere_ai import app
+
+    run = app.open_fleet(fleet)
+    where = str(inventory.absolute()) if inventory else None
+    shards = tuple(replace(s, yes=more["yes"], inventory=where or s.inventory) for s in run.shards)
+    with _opened(replace(place, executor=place.executor or run.executor)) as at:
+        return _carry_out(at, replace(run, shards=shards), form, full=more["verbose"])
+
+
+@command.command("status")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@format_option()
+def status(fleet: str, form: str) -> int:
+    """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter."""
+    from vsphere_ai import app
+    from vsphere_ai.report.fleets.fleet_text import outcomes_text
+    from vsphere_ai.report.json_text import json_text
+
+    runs = (app.open_fleet(fleet),) if fleet else app.list_fleets()
+    found = [(run, app.fleet_outcomes(run)) for run in runs]
+    if form == "json":
+        fleets = [{"fleet": r.fleet, "started": r.started, "playbook": r.playbook, "shards": o} for r, o in found]
+        click.echo(json_text(fleets=fleets))
+        return 0
+    for run, outcomes in found:
+        click.echo(safe(f"Fleet {run.fleet}  {run.started}  {run.playbook}"))
+        click.echo(outcomes_text(outcomes, width()))
+    if not found:
+        click.echo("no fleet was run here yet")
+    return 0
+
+
+@contextmanager
+def _opened(request: PlaceRequest) -> Iterator[Place]:
+    """Open the place of a fleet; say so where its certificate is about to expire."""
+    from vsphere_ai.fleet.certificates import RENEW, date, expires_soon
+    from vsphere_ai.fleet.place import open_place
+
+    with open_place(request) as at:
+        if at.until is not None and expires_soon(at.until):
+            streams.note(f"the certificate of this fleet expires {date(at.until)}; {RENEW}", "fleet.certificate")
+        yield at
+
+
+def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
+    from vsphere_ai.cli.console.colour import colour
+    from vsphere_ai.report.fleets.fleet_text import fleet_plan_text
+    from vsphere_ai.report.json_text import json_text
+
+    for name in plan.without:
+        streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
+    if form == "json" and not err:
+        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k not in ("seal", "schema_version")}))
+    else:
+        click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
+
+
+def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> bool:
+    """Ask for the numbers of VMs that go and hosts that reboot in all vCenters, else for a yes."""
+    totals, where = plan.totals, f"in {counted(len(plan.shards), 'vCenter')}"
+    for option, given, number, what in (
+        ("destroy", numbers.destroy, totals.destroyed, "VMs that are destroyed"),
+        ("reboot", numbers.reboot, totals.reboots, "hosts that reboot"),
+    ):
+        if given is not None and given != number:
+            text = f"the number of {what} is {number}, and --{option} is for {given}; nothing was changed"
+            raise Conflict(
+                text, f"look at those that are named; then give --{option} {number}", rule=f"{option}.other-number"
+            )
+    if totals.destroyed and numbers.destroy is None and (yes or saved):
+        text = f"the plan destroys {counted(totals.destroyed, 'VM')} with all disks, which --yes alone does not confirm"
+        raise UsageError(text, f"give --yes --destroy {totals.destroyed}", rule="usage.destroy")
+    if yes or saved:
+        return True
+    asked = [
+        (n, w)
+        for n, w in ((totals.destroyed, "VMs that are destroyed"), (totals.reboots, "hosts that reboot"))
+        if n > 1 or (n and "VM" in w)
+    ]
+    for number, what in asked:
+        if not agreed(f"Carry this out {where}? Only the number of {what} is accepted", yes=False, wanted=str(number)):
+            return False
+    return bool(asked) or agreed(f"Carry this out {where}? Only 'yes' is accepted", yes=False)
+
+
+def _carry_out(at: Place, run: FleetRun, form: str, *, full: bool) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.fleets.fleet_text import outcomes_text
+    from vsphere_ai.report.json_text import json_text
+
+    if not streams.is_quiet():
+        click.echo(f"Fleet run {run.fleet}", err=True)
+    stop, quiet = app.FleetStop(), form == "json" or streams.is_quiet()
+    with (
+        signals.first(stop, f"vsphere-ai fleet resume {run.fleet}"),
+        FleetProgress(run, stop, quiet=quiet, full=full) as progress,
+    ):
+        outcomes = app.carry_out_fleet(run, at.executor(run, stop), progress)
+    code = app.fleet_exit_code(outcomes, stop.number)
+    if form == "json":
+        click.echo(json_text(fleet=run.fleet, exit_code=code, shards=outcomes))
+    else:
+        click.echo(outcomes_text(outcomes, width()))
+    for line in _way_on(run, outcomes):
+        click.echo(line, err=True)
+    return code
+
+
+def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
+    """Yield how to go on: a vCenter that is not as planned any more is planned again, all others are resumed."""
+    other = [o.vcenter for o in outcomes if o.state == "refused" and o.rule == "plan.stale"]
+    if not all(o.over or o.vcenter in other for o in outcomes):
+        yield f"Continue from what is there: vsphere-ai fleet resume {run.fleet}"
+    if other:
+        names, playbook = shell_word(",".join(other)), shell_word(run.playbook)
+        yield f"Not as planned any more, so plan it again: vsphere-ai fleet plan {playbook} --vcenter {names}"
+
+
+@command.command("report")
+@click.argument("fleet", metavar="[FLEET]", required=False, default="")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER|FILE",
+    help="Folder of a page per vCenter beside that of the fleet, or a file; standard output without it.",
+)
+@format_option("html", "markdown", "junit", "sarif", "ctrf")
+def report(fleet: str, output: Path | None, form: str) -> int:
+    """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
+
+    With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.fleet.run import fleet_records, latest_fleet
+    from vsphere_ai.report.fleets.fleet_documents import fleet_pages
+
+    if output is not None and form != "html" and not output.suffix:
+        raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
+    run = app.open_fleet(fleet) if fleet else latest_fleet()
+    folder = output is not None and not output.suffix
+    pages = fleet_pages(vars(run), app.fleet_outcomes(run), fleet_records(run), form, folder=folder)
+    if output is None:
+        click.echo(pages["index.html"], nl=False)
+    elif folder:
+        app.save_pages(output, pages)
+    else:
+        app.save_report(output, pages["index.html"])
+    return 0

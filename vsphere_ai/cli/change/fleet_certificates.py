@@ -1,0 +1,34 @@
+"""`vsphere-ai fleet certificates`: makes the certificates with which the processes of a fleet know each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.model.text import safe
+
+
+@click.command("certificates")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("names", metavar="[NAME[,ADDRESS]...]...", nargs=-1)
+@click.option("--days", type=click.IntRange(1, 825), default=90, show_default=True, help="Days until they expire.")
+@click.option("--renew", is_flag=True, help="Replace certificates that are there, with new keys.")
+def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -> int:
+    """Make a certificate and its key for each NAME in FOLDER, and the fleet's certificate authority if none is there.
+
+    Without a NAME it is one certificate for a fleet on this machine, localhost. Files are written with mode 0600 in a
+    folder with mode 0700. Who has one of these keys can have changes carried out in every vCenter of the fleet.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.fleet.certificates import date
+
+    made = app.make_certificates(app.CertificatesRequest(folder, names, days, renew))
+    for each in made:
+        what = "made" if each.made else "kept"
+        click.echo(safe(f"{each.path}  {what}, expires {date(each.until)}; key {each.key}"))
+    key = shell_word(str(made[0].key))
+    streams.note(safe(f"Keep {key} away from the machines of the fleet: it is needed for further certificates only."))
+    return 0

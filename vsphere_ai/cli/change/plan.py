@@ -1,0 +1,90 @@
+"""`vsphere-ai plan`: what a playbook would change and disrupt; changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.colour import colour
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import (
+    FILE,
+    format_option,
+    full_option,
+    login_option,
+    playbook_options,
+    quiet_option,
+    width,
+)
+from vsphere_ai.model.names.name_ranges import shell_word
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
+HELP_ENTRY = "Change the estate", 10, "Show what a playbook would change and disrupt; changes nothing."
+
+
+@click.command("plan")
+@click.argument("playbook", type=FILE)
+@playbook_options
+@login_option
+@format_option()
+@full_option
+@quiet_option
+@click.option("-o", "--output", type=FILE, help="Save the plan, for apply.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
+def command(playbook: Path, form: str, output: Path | None, estate: EstateRequest, **flags: bool) -> int:
+    """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
+
+    Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key. SSH
+    that is stopped, and that apply starts, refuses no plan: what it hides is not known, and apply plans again.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.plans.outputs_text import outputs_document
+    from vsphere_ai.report.plans.plan_text import Beside, plan_text, result_lines
+
+    if output:
+        app.require_replaceable(output)  # before anything is read: that may take minutes
+    result = app.plan(app.PlanRequest(playbook, estate), show_event)
+    if form == "json":
+        more = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
+        click.echo(json_text(**result.document(), left_out=result.excluded, **more))
+    elif streams.is_quiet():
+        click.echo("\n".join(result_lines(result.plan, width())))
+    else:
+        around = result.around
+        variables = result.playbook.variables
+        beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate, variables)
+        shown = plan_text(result.plan, result.digest, width(), beside)
+        click.echo(colour(shown))
+    if result.plan.awaits_ssh and not output:
+        _say_apply(playbook, estate, form)
+        return 2 if flags["detailed_exitcode"] else 0
+    if result.plan.problems:
+        why = "add --start-ssh to plan what SSH shows" if result.plan.awaits_ssh else "a refused plan cannot be applied"
+        if output:
+            click.echo(f"{output} was not written: {why}", err=True)
+        return result.exit_code or 1
+    if output:
+        app.save_plan(result, output)
+        streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}")
+    elif result.plan.steps:
+        _say_apply(playbook, estate, form)
+    return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
+
+
+def _say_apply(playbook: Path, estate: EstateRequest, form: str) -> None:
+    if form == "text":
+        streams.note(f"Apply it with: vsphere-ai apply {_as_given(estate)}{shell_word(str(playbook))}")
+
+
+def _as_given(estate: EstateRequest) -> str:
+    """Return the shared options as they were typed, to be put before a playbook."""
+    given = [("-i", estate.inventory), ("--vcenter", estate.vcenter), ("--limit", estate.limit)]
+    given += [("--kind", ",".join(estate.only_kinds))]
+    given += [("--vars-file", file) for file in estate.vars_files] + [("--var", pair) for pair in estate.variables]
+    return "".join(f"{option} {shell_word(str(value))} " for option, value in given if value)

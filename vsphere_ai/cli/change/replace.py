@@ -1,0 +1,47 @@
+"""`vsphere-ai replace`: makes VMs of a set anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import (
+    FILE,
+    destroy_option,
+    lock_option,
+    variable_run_options,
+    yes_option,
+)
+from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.runs.locks import Mode
+
+HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addresses."
+
+
+@click.command("replace")
+@click.argument("playbook", type=FILE)
+@click.argument("vms", metavar="VM...", nargs=-1, required=True)
+@variable_run_options
+@run_output_options
+@lock_option
+@yes_option
+@destroy_option
+@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+def command(
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **more: bool
+) -> int:
+    """Destroy VMs of a set that PLAYBOOK makes, and make them again: same name, number, MAC and IP addresses.
+
+    Their disks are lost. Their number is asked for; without a terminal, give --yes --destroy N. Other VMs, and what the
+    playbook says of hosts, are not changed.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(shown) as output:
+        request = app.ReplaceRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **more)
+        return output.exit_code(app.replace_vms(request, output.emit))

@@ -1,0 +1,80 @@
+"""Options of notifications, and what is sent at the end of a run and when drift changes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import gathering
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import DriftSeen, NotifyRequest, RunResult
+    from vsphere_ai.app.watching.notification import Notifier
+
+
+def _request() -> type[NotifyRequest]:
+    from vsphere_ai.app import NotifyRequest
+
+    return NotifyRequest
+
+
+notify_options = gathering(
+    "notify",
+    _request,
+    click.option(
+        "--notify-command",
+        default="",
+        metavar="COMMAND",
+        envvar="VSPHERE_AI_NOTIFY_COMMAND",
+        help="Start this program at the end, with a JSON document on its standard input; no shell.",
+    ),
+    click.option(
+        "--notify-webhook",
+        default="",
+        metavar="URL",
+        envvar="VSPHERE_AI_NOTIFY_WEBHOOK",
+        help="Send the document to this https URL; env:NAME or file:PATH where the URL is secret.",
+    ),
+    click.option(
+        "--notify-secret",
+        default="",
+        metavar="REFERENCE",
+        envvar="VSPHERE_AI_NOTIFY_SECRET",
+        help="Sign what the webhook gets with this secret: env:NAME, file:PATH, cmd:PROGRAM.",
+    ),
+)
+"""Add the options of notifications; a command gets them as `notify`."""
+
+
+def notifier(request: NotifyRequest) -> Notifier:
+    """Return what sends notifications; an error of the options is one before anything is done."""
+    from vsphere_ai.app import Notifier
+
+    return Notifier(request, show_event)
+
+
+def notify_of_run(to: Notifier, result: RunResult) -> None:
+    """Send how a run ended."""
+    from vsphere_ai import app
+    from vsphere_ai.report.plans.notification import run_notification
+
+    if result.run is not None:
+        document = run_notification(app.open_record(result.record), result.run, result.exit_code)
+        to.send("run.ended", {"time": now(), **document})
+
+
+def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
+    """Send how the drift of an estate changed; the first reading only where something is not as wanted."""
+    from vsphere_ai.report.plans.notification import drift_notification
+
+    if seen.appeared or seen.gone:
+        document = drift_notification(seen.appeared, seen.gone, seen.result.plan)
+        to.send("drift.changed", {"time": now(), "playbook": playbook, **document})
+
+
+def now() -> str:
+    """Return the time, with its offset from UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -1,0 +1,178 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from functools import reduce, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.errors import UsageError
+from vsphere_ai.security.asking import asking
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.runs.approval import Numbers
+
+F = TypeVar("F", bound=Callable[..., int | None])
+T = TypeVar("T")
+FILE = click.Path(path_type=Path, dir_okay=False)
+"""A file that may be absent: what reads it says so."""
+MOVED = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
+ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
+
+inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory file.")
+vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
+start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda _context, _option, quiet: streams.be_quiet(quiet=quiet),
+    help="Print only results, questions and errors.",
+)
+destroy_option = click.option(
+    "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
+)
+reboot_option = click.option(
+    "--reboot",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Confirm that the plan reboots N hosts; another number is refused.",
+)
+login_option = click.option(
+    "--no-ssh-login",
+    "ssh_login",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Do not try the SSH logins the plan needs. [default: one login per such host]",
+)
+lock_option = click.option(
+    "--lock",
+    type=click.Choice(("none", "local", "vcenter")),
+    help="Keep other runs away: on this machine, also on others, or not at all. [default: local]",
+)
+moved_inventory_option = click.option("-i", "--inventory", type=FILE, help=MOVED)
+limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
+kind_option = click.option(
+    "--kind",
+    "only_kinds",
+    metavar="KIND[,KIND]",
+    default="",
+    callback=lambda _context, _option, text: tuple(dict.fromkeys(k.strip() for k in text.split(",") if k.strip())),
+    help="Only these kinds of settings of the playbook.",
+)
+parallel_option = click.option(
+    "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."
+)
+
+
+def gathering(name: str, load: Callable[[], type[T]], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options that are fields of a request, a dataclass that `load` returns; a command gets it by that name."""
+
+    def add(function: F) -> F:
+        @wraps(function)
+        def command(**given: Any) -> int | None:
+            request = load()
+            own = {f.name: given.pop(f.name) for f in fields(request) if f.name in given}  # type: ignore[arg-type]
+            return function(**{name: request(**own)}, **given)
+
+        return reduce(lambda done, option: option(done), reversed(options), cast(F, command))
+
+    return add
+
+
+def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def load() -> type[EstateRequest]:
+        from vsphere_ai.app.estate.session import EstateRequest
+
+        return EstateRequest
+
+    return gathering("estate", load, *options)
+
+
+var_option = click.option(
+    "--var",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value of a variable of the playbook. Several times for several.",
+)
+vars_file_option = click.option(
+    "--vars-file",
+    "vars_files",
+    multiple=True,
+    type=FILE,
+    help="File with values of variables of the playbook. Of several the later one wins.",
+)
+inventory_options = _estate_options(inventory_option)
+vcenter_options = _estate_options(inventory_option, vcenter_option)
+"""Add the options that name a vCenter; a command gets them as `estate`, as with those above and below."""
+moved_options = _estate_options(moved_inventory_option, vcenter_option)
+"""The same for a run that was recorded with its inventory."""
+host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
+estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
+playbook_options = _estate_options(
+    *(inventory_option, vcenter_option, limit_option, kind_option, var_option, vars_file_option),
+    *(start_ssh_option, parallel_option),
+)
+fleet_options = _estate_options(
+    *(inventory_option, kind_option, var_option, vars_file_option, start_ssh_option, parallel_option)
+)
+variable_options = _estate_options(inventory_option, vcenter_option, var_option, vars_file_option)
+"""Add the options of a command that takes a playbook as it is, here and in the two below."""
+variable_run_options = _estate_options(
+    inventory_option, vcenter_option, var_option, vars_file_option, start_ssh_option, parallel_option
+)
+variable_estate_options = _estate_options(
+    inventory_option, vcenter_option, limit_option, var_option, vars_file_option, start_ssh_option, parallel_option
+)
+
+
+def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options with the numbers that confirm what a plan disrupts; a command gets them as `numbers`."""
+
+    def load() -> type[Numbers]:
+        from vsphere_ai.app.runs.approval import Numbers
+
+        return Numbers
+
+    return gathering("numbers", load, *options)
+
+
+def format_option(*choices: str) -> Callable[[F], F]:
+    """Add ``--format`` with the given choices, text or JSON by default; the first is the default."""
+    known = choices or ("text", "json")
+    return click.option("--format", "form", type=click.Choice(known), default=known[0], help="Output format.")
+
+
+def agreed(question: str, *, yes: bool, instead: str = "give --yes", wanted: str = "yes") -> bool:
+    """Ask a question that only one word answers; `UsageError` without a terminal. `yes`: it is not asked."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", instead, rule="usage.no-terminal")
+    return says_yes(question, wanted)
+
+
+def says_yes(question: str, wanted: str = "yes") -> bool:
+    """Ask a question; return whether the answer is the word 'yes', or another wanted one."""
+    with asking():
+        answer = click.prompt(question, default="", show_default=False, err=True)
+    return bool(answer.strip() == wanted)
+
+
+def width() -> int:
+    """Return how many columns text may take."""
+    return max(40, min(160, shutil.get_terminal_size((100, 24)).columns))

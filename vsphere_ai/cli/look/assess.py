@@ -1,0 +1,71 @@
+"""`vsphere-ai assess`: the rules of the five pillars."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options, width
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.training.acceptance.assess_farm import FailOn
+
+HELP_ENTRY = "Look, and compare", 40, "Assess the farm against the rules of the five pillars."
+
+
+def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from vsphere_ai import app
+        from vsphere_ai.report.training.assessment_text import questions_text
+
+        click.echo(questions_text(app.attested_questions(), date.today()))
+        ctx.exit()
+
+
+@click.command("assess")
+@click.argument("playbook", required=False, type=FILE)
+@click.option("--attest", type=FILE, help="File of answers to what no software can see.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("fail", "unknown", "warn", "never")),
+    default="fail",
+    show_default=True,
+    help="Exit with 1 at this verdict, or a worse one.",
+)
+@click.option(
+    "--questions",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_questions,
+    help="Write the questions that no software can answer, as a file for --attest; needs no connection.",
+)
+@variable_estate_options
+@format_option("text", "json", "markdown")
+def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str, estate: EstateRequest) -> int:
+    """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
+
+    Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.model.text import counted
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training.assessment_text import assessment_document, assessment_markdown, assessment_text
+
+    result = app.assess(app.AssessRequest(playbook, attest, estate), show_event)
+    about = f"vCenter {result.about.name} {result.about.version}"
+    about += f", as {result.playbook} makes it" if result.playbook else ""
+    what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
+    if form == "json":
+        found = assessment_document(result.found)
+        click.echo(json_text(vcenter=result.about, hosts=result.hosts, vms=result.vms, assessment=found))
+    elif form == "markdown":
+        click.echo(assessment_markdown(result.found, what))
+    else:
+        click.echo(assessment_text(result.found, what, width()))
+    return result.exit_code(cast("FailOn", fail_on))

@@ -1,0 +1,210 @@
+"""`vsphere-ai ipam`: address pools of an inventory, and the leases of sets of VMs in a vCenter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import (
+    FILE,
+    agreed,
+    format_option,
+    gathering,
+    inventory_option,
+    variable_options,
+    vcenter_options,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
+    from vsphere_ai.app.vms.address_reclaim import Reclaim
+
+HELP_ENTRY = "Look, and compare", 70, "Show, verify and release the addresses of VMs."
+_POOL = click.option("--pool", default="", metavar="NAME", help="The pool, where pools of several domains have it.")
+
+
+@click.group("ipam")
+def command() -> None:
+    """Show, verify, reserve and reclaim addresses of the inventory's pools."""
+
+
+@command.command("list")
+@inventory_option
+@format_option("text", "json")
+def list_pools(inventory: Path | None, form: str) -> None:
+    """List the pools, and for how many VMs each has addresses; needs no connection."""
+    from vsphere_ai import app
+    from vsphere_ai.report.network.pools_text import pools_document, pools_text
+
+    found = app.list_pools(app.PoolsRequest(inventory))
+    if form == "json":
+        _json(pools=pools_document(found.pools, found.reserved), reserved=list(map(str, found.reserved)))
+    else:
+        click.echo(pools_text(found.pools, found.reserved))
+
+
+@command.command("show")
+@click.argument("names", nargs=-1, metavar="[NAME|ADDRESS]...")
+@vcenter_options
+@format_option()
+def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
+    """Show what is leased: of all sets and pools, or of those that are named, or who has an address."""
+    from vsphere_ai import app
+    from vsphere_ai.report.network.addresses_text import leases_document, leases_text
+
+    found = app.list_leases(app.LeasesRequest(names, estate), show_event)
+    shown = (found.use, found.leases, found.reservations)
+    if form == "json":
+        _json(vcenter=found.vcenter, **leases_document(*shown))
+    else:
+        click.echo(leases_text(*shown))
+
+
+@command.command("verify")
+@vcenter_options
+@format_option()
+def verify(estate: EstateRequest, form: str) -> int:
+    """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
+
+    Exits 2 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.network.addresses_text import check_text, states_document
+
+    found = app.verify_leases(app.VerifyLeasesRequest(estate), show_event)
+    if form == "json":
+        strays = [vars(each) for each in found.out_of_range]
+        lost = [{"address": str(each.range), "set": each.set, "index": each.index} for each in found.unrecorded]
+        found_at = {"vcenter": found.vcenter, "vms": found.vms, "leases": states_document(found.leases)}
+        _json(**found_at, out_of_range=strays, not_recorded=lost)
+    else:
+        click.echo(check_text(found.leases, found.out_of_range, found.unrecorded, found.vms))
+    return found.exit_code
+
+
+@command.command("reclaim")
+@vcenter_options
+@click.option("--grace", type=click.FloatRange(0), default=900.0, show_default=True, help="Seconds between the reads.")
+@click.option("--vms", type=click.IntRange(1), help="How many VMs there are; fewer are refused.")
+@format_option()
+@yes_option
+def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes: bool) -> None:
+    """Release leases whose VMs are gone, after asking.
+
+    Leases and VMs are read twice. What may belong to a VM that is not seen, because a host is not connected or settings
+    cannot be read, is never reclaimed.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.network.addresses_text import reclaim_text, states_document
+
+    def confirm(found: Reclaim) -> bool:
+        click.echo(reclaim_text(found.leases, found.left), err=form == "json")
+        return _agreed(f"Release {len(found.leases)} leases?", yes)
+
+    found = app.reclaim_addresses(app.ReclaimRequest(confirm, estate, grace, vms), show_event)
+    if form == "json":
+        reclaimed, left = states_document(found.leases), states_document(found.left)
+        _json(vcenter=found.vcenter, changed=found.changed, reclaimed=reclaimed, left=left)
+    elif not found.leases:
+        click.echo(reclaim_text(found.leases, found.left))
+    elif found.changed:
+        click.echo(f"{len(found.leases)} leases were released.")
+
+
+def _reserving() -> type[ReserveRequest]:
+    from vsphere_ai.app import ReserveRequest
+
+    return ReserveRequest
+
+
+@command.command("reserve")
+@vcenter_options
+@gathering(
+    "request",
+    _reserving,
+    click.argument("addresses", metavar="ADDRESS[-ADDRESS]"),
+    click.option("--for", "note", required=True, metavar="TEXT", help="What they are for."),
+    _POOL,
+)
+@format_option()
+@yes_option
+def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
+    """Keep addresses of a pool from all sets, after asking."""
+    from vsphere_ai import app
+
+    _changed(app.reserve_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
+
+
+def _releasing() -> type[ReleaseRequest]:
+    from vsphere_ai.app import ReleaseRequest
+
+    return ReleaseRequest
+
+
+@command.command("release")
+@vcenter_options
+@gathering(
+    "request",
+    _releasing,
+    click.argument("addresses", metavar="[ADDRESS[-ADDRESS]]", required=False, default=""),
+    click.option("--set", default="", metavar="NAME", help="The leases of this set, whose VMs are gone."),
+    click.option("--keep", type=click.IntRange(0), default=0, help="With --set: the first N VMs keep theirs."),
+    _POOL,
+)
+@format_option()
+@yes_option
+def release(request: ReleaseRequest, form: str, yes: bool) -> None:
+    """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
+
+    Refused while a VM of the set is there: its playbook destroys it and releases its addresses.
+    """
+    from vsphere_ai import app
+
+    _changed(app.release_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
+
+
+@command.command("lease")
+@click.argument("playbook", type=FILE)
+@variable_options
+@format_option()
+@yes_option
+def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
+    """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.
+
+    Plans have these addresses from then on. Pools without a program need it not: apply takes their addresses.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.network.addresses_text import leases_document, leases_text
+
+    request = app.LeaseRequest(playbook, estate)
+    found = app.lease_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event)
+    if form == "json":
+        _json(vcenter=found.vcenter, changed=found.changed, leases=leases_document((), found.leases, ())["leases"])
+    elif found.changed:
+        click.echo(leases_text((), found.leases, ()))
+    else:
+        click.echo("no address of a program is lacking", err=True)
+
+
+def _changed(found: AddressChange, form: str) -> None:
+    if form == "json":
+        _json(vcenter=found.vcenter, summary=found.summary, changed=found.changed)
+    elif found.changed:
+        click.echo(f"{found.summary}.")
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    answer = agreed(f"{question[0].upper()}{question[1:]} Only 'yes' is accepted", yes=yes)
+    if not answer:
+        click.echo("Nothing was changed.", err=True)
+    return answer
+
+
+def _json(**fields: object) -> None:
+    from vsphere_ai.report.json_text import json_text
+
+    click.echo(json_text(**fields))

@@ -1,0 +1,122 @@
+"""`vsphere-ai verify`: whether the estate still is as a playbook says, once or again and again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.notifying import notifier, notify_of_drift, notify_options, now
+from vsphere_ai.cli.console.options import FILE, format_option, gathering, playbook_options, quiet_option
+from vsphere_ai.model.text import duration, safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import NotifyRequest, WatchRequest
+    from vsphere_ai.app.watching.watch_playbook import Seen
+
+HELP_ENTRY = "Look, and compare", 20, "Compare the estate with a playbook; exits 2 where they differ."
+SHORTEST = 5
+"""Seconds between two readings, at least: after a change a reading costs vCenter as much as a plan does."""
+
+
+def _request() -> type[WatchRequest]:
+    from vsphere_ai.app import WatchRequest
+
+    return WatchRequest
+
+
+@click.command("verify")
+@playbook_options
+@gathering(
+    "request",
+    _request,
+    click.argument("playbook", type=FILE),
+    click.option(
+        "--interval",
+        type=click.FloatRange(SHORTEST),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --watch: seconds between two readings.",
+    ),
+)
+@notify_options
+@format_option()
+@quiet_option
+@click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
+def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
+    """Compare the estate with PLAYBOOK; exits 0 when it is as wanted, 2 when it drifted, 1 when that is not known.
+
+    With --watch it goes on comparing in one session: drift that appears and drift that is gone is printed, with
+    --format json as a line each. It waits where vCenter cannot be reached, and ends with Ctrl-C (exit code 130) or when
+    vCenter refuses the login (4). Changes nothing.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.plans.drift_text import drift_counts, drift_text
+
+    to, playbook = notifier(notify), str(request.playbook)
+    if watch:
+        for seen in app.watch(request, show_event, _wait):
+            _show(seen, form)
+            if isinstance(seen, app.DriftSeen):
+                notify_of_drift(to, seen, playbook)
+        return 0
+    result = app.verify(app.VerifyRequest(request.playbook, request.estate), show_event)
+    if form == "json":
+        document = result.document()
+        kept = {k: document[k] for k in ("vcenter", "playbook", "items", "problems")}
+        click.echo(json_text(as_wanted=result.as_wanted, **kept))
+    else:
+        click.echo(drift_counts(result.plan) if streams.is_quiet() else drift_text(result.plan))
+    notify_of_drift(to, app.DriftSeen.only(result), playbook)
+    return result.exit_code
+
+
+def _wait(seconds: float) -> None:
+    streams.status("")
+    with streams.resting():
+        time.sleep(seconds)
+
+
+def _show(seen: Seen, form: str) -> None:
+    if form == "json":
+        _show_json(seen)
+    else:
+        _show_text(seen)
+    sys.stdout.flush()
+
+
+def _show_text(seen: Seen) -> None:
+    from vsphere_ai import app
+    from vsphere_ai.report.plans.drift_text import change_text
+
+    clock = time.strftime("%Y-%m-%d %H:%M:%S")
+    match seen:
+        case app.DriftSeen():
+            click.echo(f"{clock}\n{change_text(seen.appeared, seen.gone, seen.result.plan)}")
+        case app.NotRead():
+            since = "" if seen.seconds is None else f", {duration(seen.seconds)} after the last reading"
+            click.echo(f"{clock}\n  ? not read{since}: {safe(seen.error.message)}")
+        case app.ReadAgain():
+            click.echo(f"{clock}\n  = read again after {duration(seen.seconds)}")
+
+
+def _show_json(seen: Seen) -> None:
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_line
+    from vsphere_ai.report.plans.drift_text import drift_document
+
+    match seen:
+        case app.DriftSeen():
+            document = drift_document(seen.appeared, seen.gone, seen.result.plan)
+            line = json_line(type="drift", time=now(), first=seen.first, **document)
+        case app.NotRead():
+            line = json_line(type="not-read", time=now(), error=seen.error.message, rule=seen.error.rule)
+        case app.ReadAgain():
+            line = json_line(type="read-again", time=now(), seconds=round(seen.seconds, 1))
+    click.echo(line)

@@ -1,0 +1,1 @@
+"""Commands that set up: a lab, a project, trust, completion, the doctor."""

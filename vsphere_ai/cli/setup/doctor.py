@@ -1,0 +1,59 @@
+"""`vsphere-ai doctor`: whether everything a run needs is there, and which privileges a playbook takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
+HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing privileges."
+
+
+@click.command("doctor")
+@variable_estate_options
+@format_option()
+@click.option(
+    "--permissions",
+    "playbook",
+    metavar="PLAYBOOK",
+    type=FILE,
+    help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
+)
+def command(form: str, playbook: Path | None, estate: EstateRequest) -> int:
+    """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
+
+    Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege, and 1
+    when the plan has problems, so that the list may be incomplete.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.doctor_text import checks_text
+    from vsphere_ai.report.json_text import json_text
+
+    if playbook is not None:
+        return _permissions(playbook, form, estate)
+    checks = app.doctor(estate, show_event)
+    click.echo(json_text(checks=checks) if form == "json" else checks_text(checks))
+    return 1 if any(c.verdict == "fail" for c in checks) else 0
+
+
+def _permissions(playbook: Path, form: str, estate: EstateRequest) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.doctor_text import needs_text
+    from vsphere_ai.report.json_text import json_text
+
+    result = app.privileges(app.PrivilegesRequest(playbook, estate), show_event)
+    if form == "json":
+        found = [{**vars(n), "granted": n not in result.missing} for n in result.needs]
+        click.echo(json_text(account=result.account, complete=result.complete, privileges=found))
+    else:
+        click.echo(needs_text(sorted(result.needs), result.missing, result.account, complete=result.complete))
+    if not result.complete:
+        click.echo("The plan has problems, so this list may not be all of it: see vsphere-ai plan", err=True)
+    return result.exit_code

@@ -1,0 +1,47 @@
+"""`vsphere-ai examples`: example playbooks and inventories, and recipes for other tools, out of the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
+
+
+def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    from vsphere_ai.app.project.example_files import examples
+
+    return [CompletionItem(each.name) for each in examples() if each.name.startswith(begun)]
+
+
+@click.command("examples")
+@click.argument("name", required=False, default="", metavar="[NAME]", shell_complete=_names)
+@click.option(
+    "--copy",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Copy it, or all of them, below DIR; a file that is there with another content is kept.",
+)
+def command(name: str, folder: Path | None) -> None:
+    """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
+
+    NAME may be a folder (integrations/ci): then its examples are listed or copied.
+
+    Needs no connection.
+    """
+    from vsphere_ai.app.project.example_files import copy_examples, example, examples
+    from vsphere_ai.cli.console.streams import fitted
+
+    if folder is not None:
+        copied = copy_examples(name, folder)
+        for path, unchanged in copied:
+            click.echo(f"{path} is there already, the same." if unchanged else f"{path} is written.")
+    elif name and not examples(name):
+        click.echo(example(name), nl=False)
+    else:
+        for each in examples(name):
+            click.echo(each.name)
+            click.echo(fitted(f"    {each.about}", "    "))

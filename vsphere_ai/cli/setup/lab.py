@@ -1,0 +1,210 @@
+"""``vsphere-ai lab``: a simulated GPU farm on this machine, to try things on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.cli.console.streams import doing
+from vsphere_ai.cli.setup import lab_defects, lab_faults
+from vsphere_ai.errors import UsageError
+from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.report.layout import table
+from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
+
+if TYPE_CHECKING:
+    from vsphere_ai.lab.front.process import Running
+
+HELP_ENTRY = "Set up", 10, "Start and stop the simulated GPU farm."
+
+
+@click.group("lab")
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Run a simulated vCenter with ESXi hosts and GPUs on this machine."""
+    context.obj = _running
+
+
+for _each in (lab_faults.faults, lab_faults.judge, lab_faults.mark, lab_defects.plant):
+    command.add_command(_each)
+
+
+def _scenario(_context: click.Context, _param: click.Parameter, given: str | None) -> Path | None:
+    """Return the scenario file that is named: a file, or one that comes with the package."""
+    from vsphere_ai.lab.scenario_file import shipped
+
+    if given is None or Path(given).is_file():
+        return Path(given) if given else None
+    if given not in (known := shipped()):
+        raise UsageError(f"there is no file '{given}', and no such scenario", f"there are: {', '.join(known)}")
+    return known[given]
+
+
+@command.command()
+@click.option(
+    "--scenario",
+    metavar="FILE|NAME",
+    callback=_scenario,
+    help="A farm described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
+)
+@click.option(
+    "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
+)
+@click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Give up after so long, even while the lab makes progress; no limit by default.",
+)
+def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, timeout: float | None) -> None:
+    """Start the lab and say how to use it.
+
+    It is waited for while it makes progress.
+    """
+    from vsphere_ai.lab.front import process
+    from vsphere_ai.lab.front.starting import Patience
+
+    directory = lab_dir()
+    if directory.parent == state_dir():
+        own_state_dir()  # whatever the umask is: journals will be kept in it too
+    rules = process.check_faults(faults) if faults is not None else ""
+    running = process.find(directory)
+    if running is not None:
+        if running.scenario_digest != process.check_scenario(scenario):
+            raise UsageError(
+                f"a lab with another scenario ({running.scenario}) is running", "stop it with: vsphere-ai lab down"
+            )
+        if faults is not None:
+            raise UsageError(
+                f"a lab is running already, on port {running.port}",
+                f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
+            )
+        click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
+        return
+    if scenario is not None:
+        process.check_scenario(scenario)
+    running = process.start(directory, scenario, port, patience=Patience(timeout, report=doing))
+    doing("reading the farm")
+    farm = running.get("/lab/farm")
+    click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
+    click.echo(overview(farm))
+    if faults is not None:
+        given = {"rules": rules, "file": str(faults), "seed": seed, "from_start": True}
+        now = running.post("/lab/faults", given)
+        click.echo(f"\n{lab_faults.armed(now)}")
+    click.echo(f"\nConnection data, certificate and passwords: {directory}")
+    click.echo("An inventory with the line `lab: true` uses this farm. Look at it with: vsphere-ai lab status")
+
+
+@command.command()
+def down() -> None:
+    """Stop the lab; what happened in it is forgotten."""
+    from vsphere_ai.lab.front import process
+
+    click.echo("The lab is down." if process.stop(lab_dir()) else "No lab is running.")
+
+
+@command.command()
+@format_option()
+@click.option("--ledger", is_flag=True, help="Show every change that took effect.")
+def status(form: str, ledger: bool) -> None:
+    """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen."""
+    running = _running()
+    farm = running.get("/lab/farm")
+    entries = running.get("/lab/ledger")["entries"] if ledger else []
+    if form == "json":
+        shown = {"schema_version": 1, **farm}
+        if ledger:
+            shown["ledger_entries"] = entries
+        click.echo(json.dumps(shown, indent=2))
+        return
+    click.echo(overview(farm))
+    click.echo(f"\nledger: {farm['ledger']} changes")
+    if ledger and entries:
+        rows = [
+            (e["number"], e["time"][11:23], e["channel"], e["object"], e["call"], _detail(e["detail"])) for e in entries
+        ]
+        click.echo(table(("no", "time", "via", "object", "call", "detail"), rows))
+
+
+@command.command()
+def reset() -> None:
+    """Put the farm back to what its scenario says, without a restart."""
+    running = _running()
+    running.post("/lab/reset")
+    click.echo(f"The lab is back at the start of scenario {running.scenario}.")
+
+
+def overview(farm: dict[str, Any]) -> str:
+    """Return the hosts, GPUs and VMs of a farm as text."""
+    hosts = [
+        (
+            h["name"],
+            h["cluster"] or "-",
+            h["version"],
+            h["state"] + (", maintenance" if h["maintenance"] else ""),
+            "yes" if h["reboot_required"] else "no",
+            "on" if h["ssh"]["running"] else "off",
+            h["pvrdma"]["vmknic"] or "-",
+        )
+        for h in farm["hosts"]
+    ]
+    gpus = [
+        (h["name"], g["pci"], g["name"], _change(g["configured"], g["active"]), _mig(g), ", ".join(g["vms"]) or "-")
+        for h in farm["hosts"]
+        for g in h["gpus"]
+    ]
+    vms = [
+        (
+            v["name"],
+            v["host"],
+            v["power"].removeprefix("powered").lower(),
+            v["hardware"],
+            ", ".join(v["vgpu"]) or "-",
+            ", ".join(f"{p['port_group']} {p['protocol'] or ''}".strip() for p in v["pvrdma"]) or "-",
+        )
+        for v in farm["vms"]
+    ]
+    parts = [table(("host", "cluster", "esxi", "state", "reboot needed", "ssh", "pvrdma vmknic"), hosts)]
+    if gpus:
+        parts.append(table(("host", "gpu", "model", "graphics", "mig", "used by"), gpus))
+    if vms:
+        more = [("...", f"{len(vms) - 40} more", "", "", "", "")] if len(vms) > 40 else []
+        parts.append(table(("vm", "host", "power", "hardware", "vgpu", "pvrdma"), [*vms[:40], *more]))
+    return "\n\n".join(parts)
+
+
+def _change(configured: str, active: str) -> str:
+    return active if configured == active else f"{active} (configured {configured})"
+
+
+def _mig(gpu: dict[str, Any]) -> str:
+    mig = gpu["mig"]
+    if not mig["capable"]:
+        return "n/a"
+    state = "enabled" if mig["current"] else "disabled"
+    if mig["current"] != mig["pending"]:
+        state += f" (pending {'enabled' if mig['pending'] else 'disabled'})"
+    instances = " ".join(f"{i['profile']}@{i['start']}" for i in gpu["instances"])
+    return f"{state}: {instances}" if instances else state
+
+
+def _detail(detail: dict[str, object]) -> str:
+    return json.dumps(detail, separators=(", ", ": ")) if detail else ""
+
+
+def _running() -> Running:
+    from vsphere_ai.lab.front import process
+
+    running = process.find(lab_dir())
+    if running is None:
+        raise UsageError("no lab is running", "start it with: vsphere-ai lab up", rule="lab.not-running")
+    return running

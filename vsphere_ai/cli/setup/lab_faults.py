@@ -1,0 +1,135 @@
+"""``vsphere-ai lab faults``, ``mark`` and ``judge``: let things go wrong in the lab, and judge what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.errors import UsageError
+from vsphere_ai.report.layout import table
+from vsphere_ai.security.files import MIB, read_text
+
+Find = Callable[[], Any]
+"""Returns the running lab, or says that there is none."""
+
+
+@click.group()
+def faults() -> None:
+    """Let calls, commands, hosts and connections of the lab fail."""
+
+
+@faults.command("set")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+@click.pass_obj
+def set_(find: Find, file: Path, seed: int | None) -> None:
+    """Replace the faults by those of a file."""
+    click.echo(armed(find().set_faults(_text(file), file=str(file), seed=seed)))
+
+
+@faults.command()
+@click.argument("rule")
+@click.pass_obj
+def add(find: Find, rule: str) -> None:
+    """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'."""
+    click.echo(armed(find().add_faults(rule, file="rule")))
+
+
+@faults.command()
+@click.argument("number", type=click.IntRange(1), metavar="NO")
+@click.pass_obj
+def release(find: Find, number: int) -> None:
+    """Let go of what one rule holds up (NO in `list`); it does not strike again."""
+    found = find().get("/lab/faults")["rules"]
+    if number > len(found):
+        raise UsageError(f"there is no rule {number}", "vsphere-ai lab faults list shows them")
+    find().release_fault(number)
+    click.echo(f"Rule {number} is released: {found[number - 1]['rule']}")
+
+
+@faults.command("list")
+@format_option()
+@click.pass_obj
+def list_(find: Find, form: str) -> None:
+    """Show the rules, how often each was met and fired, and every fault that fired."""
+    found = find().get("/lab/faults")
+    if form == "json":
+        click.echo(json.dumps({"schema_version": 1, **found}, indent=2))
+        return
+    if not found["rules"] and not found["fired"]:
+        click.echo("There are no faults.")
+        return
+    click.echo(f"seed {found['seed']}")
+    if found["rules"]:
+        rows = [(r["number"], r["rule"], r["met"], r["fired"]) for r in found["rules"]]
+        click.echo(table(("no", "rule", "met", "fired"), rows))
+    if found["fired"]:
+        fired = [
+            (f["number"], f["time"][11:19], f["rule"], f["do"], f["when"], f["event"], f["object"] or "-", f["ledger"])
+            for f in found["fired"]
+        ]
+        click.echo()
+        click.echo(table(("fired", "time", "rule", "fault", "when", "on", "object", "changes before"), fired))
+
+
+@faults.command()
+@click.pass_obj
+def clear(find: Find) -> None:
+    """Remove every rule; what hangs is let go."""
+    find().clear_faults()
+    click.echo("There are no faults any more.")
+
+
+@click.command()
+@click.pass_obj
+def mark(find: Find) -> None:
+    """Let `lab judge` judge from here."""
+    since = find().mark()
+    click.echo(f"Judging starts after change {since}.")
+
+
+@click.command()
+@click.option("--since", type=click.IntRange(0), help="Judge what came after this entry of the ledger.")
+@click.option("--max-down", type=click.IntRange(0), default=1, show_default=True, help="Hosts of a cluster at once.")
+@click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
+@format_option()
+@click.pass_obj
+def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
+    """Judge what was done to the farm: nothing twice, nothing left behind. Ends with 1 when something was."""
+    found = find().check(since=since, max_down=max_down)
+    names = [v["name"] for v in found["invariants"]]
+    unknown = [name for name in skip if name not in names]
+    if unknown:
+        raise UsageError(f"there is no invariant '{unknown[0]}'", f"there are: {', '.join(names)}")
+    verdicts = [v for v in found["invariants"] if v["name"] not in skip]
+    sound = all(v["ok"] for v in verdicts)
+    if form == "json":
+        click.echo(json.dumps({"schema_version": 1, **found, "invariants": verdicts, "ok": sound}, indent=2))
+        return int(not sound)
+    rows = []
+    for verdict in verdicts:
+        rows.append((verdict["name"], "ok" if verdict["ok"] else "VIOLATED", verdict["seen"] or verdict["demands"]))
+        rows += [("", "", f"! {finding}") for finding in verdict["findings"]]
+    click.echo(f"{found['entries']} changes after change {found['since']}")
+    click.echo(table(("invariant", "result", "detail"), rows))
+    return int(not sound)
+
+
+def armed(found: dict[str, Any]) -> str:
+    """Return one line on the faults that wait, with the seed that makes them happen again."""
+    count = len(found["rules"])
+    return f"{count} {'rule' if count == 1 else 'rules'} for faults, seed {found['seed']}."
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_text(file, 4 * MIB)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "give the path of a YAML file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text", "save it as UTF-8") from None

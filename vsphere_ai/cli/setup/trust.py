@@ -1,0 +1,91 @@
+"""`vsphere-ai trust`: shows a vCenter's certificate or SSH keys of hosts and guests, and keeps those agreed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import agreed, inventory_options, variable_options, vcenter_options
+from vsphere_ai.errors import UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
+HELP_ENTRY = "Set up", 40, "Show and store certificates and SSH keys."
+_YES = click.option("--yes", is_flag=True, help="Do not ask; only together with --fingerprint.")
+
+
+@click.group("trust")
+def command() -> None:
+    """Show the identity of a vCenter or of hosts, and trust it after a yes. No login is made for that."""
+
+
+@command.command("vcenter")
+@click.argument("vcenter", metavar="[NAME]", required=False, default="")
+@inventory_options
+@click.option("--fingerprint", default="", metavar="SHA256", help="The SHA-256 fingerprint it must have.")
+@_YES
+@click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
+def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> int:
+    """Show the certificate of the vCenter NAME of the inventory, whether it is trusted, and how to trust it.
+
+    Compare the fingerprint with what the appliance's console shows. A fingerprint that is not the one of
+    --fingerprint exits 4.
+    """
+    from vsphere_ai import app
+
+    request = app.TrustVCenterRequest(_confirming(yes, fingerprint), estate, fingerprint, write)
+    return app.trust_vcenter(request, show_event)
+
+
+@command.command("host")
+@click.argument("pattern")
+@vcenter_options
+@click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a host may have; repeatable.")
+@_YES
+def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
+    """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
+
+    Names and ranges such as esx-[01:16].example.com are taken as they are; for globs and clusters vCenter is asked.
+    Compare the fingerprints with the hosts' consoles. A key that is none of --fingerprint exits 4.
+    """
+    from vsphere_ai import app
+
+    request = app.TrustHostsRequest(_confirming(yes, fingerprint), pattern, estate, fingerprint)
+    return app.trust_hosts(request, show_event)
+
+
+@command.command("guest")
+@click.argument("what", metavar="PLAYBOOK|PATTERN")
+@variable_options
+@click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a guest may have; repeatable.")
+@_YES
+def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
+    """Show the SSH host keys of the guests of VMs and keep them in the known_hosts file of `guests:`.
+
+    The VMs are those of a playbook's sets, or those that PATTERN means; vCenter is asked for their addresses.
+    Compare the fingerprints with the console of each VM, where cloud-init prints them.
+    """
+    from vsphere_ai import app
+
+    request = app.TrustGuestsRequest(_confirming(yes, fingerprint), app.meant(what, estate), fingerprint)
+    return app.trust_guests(request, show_event)
+
+
+def _confirming(yes: bool, fingerprint: str | Sequence[str]) -> Callable[[str], bool]:
+    """Return what asks a question; `UsageError` when nothing would be compared."""
+    if yes and not fingerprint:
+        raise UsageError("--yes without --fingerprint would trust any server", "give the fingerprint you expect")
+
+    def confirm(question: str) -> bool:
+        answer = agreed(
+            f"{question} Only 'yes' is accepted", yes=yes, instead="give the expected --fingerprint, and --yes"
+        )
+        if not answer:
+            click.echo("Nothing was stored.", err=True)
+        return answer
+
+    return confirm

@@ -1,0 +1,1 @@
+"""Commands for training: health, launches, benchmarks, hand-over, files for other tools."""

@@ -1,0 +1,86 @@
+"""`vsphere-ai accept`: the gates of a hand-over, and the certificate that comes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_run_options, width
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import AcceptRequest
+
+HELP_ENTRY = "Train", 40, "Carry out the gates of a hand-over, and write its certificate."
+_GATES = ("assess", "health", "rdma", "nccl")
+_OPTIONAL = ("megatron",)
+
+
+def _request() -> type[AcceptRequest]:
+    from vsphere_ai.app.training.acceptance.values import AcceptRequest
+
+    return AcceptRequest
+
+
+_options = gathering(
+    "request",
+    _request,
+    click.argument("playbook", type=FILE),
+    click.option("-o", "--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
+    click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+    click.option(
+        "--gate",
+        "gates",
+        type=click.Choice((*_GATES, *_OPTIONAL)),
+        multiple=True,
+        default=_GATES,
+        help="Carry out only this gate; repeatable. [default: all but megatron]",
+    ),
+    click.option("--attest", "attestations", type=FILE, help="Answers to what no software can see."),
+    click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
+    click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),
+    click.option("--again", is_flag=True, help="Measure everything again."),
+    click.option(
+        "--megatron-folder",
+        default="/opt/Megatron-LM",
+        show_default=True,
+        metavar="PATH",
+        help="Megatron-LM in the guests.",
+    ),
+)
+
+
+@click.command("accept")
+@variable_run_options
+@_options
+@click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
+@format_option("text", "json", "html", "markdown", "ctrf", "junit")
+def command(request: AcceptRequest, verify: bool, form: str) -> int:
+    """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
+
+    Exits 0 when every gate passed or only warns, 1 when one did not; with --verify 2 when facts have changed.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.report_in import report_in
+    from vsphere_ai.report.training.certificate_text import certificate_json, certificate_text, changes_text
+
+    if verify:
+        state = app.verify_certificate(request, show_event)
+        tests = [(gate, test.name, test.parts) for gate, test in state.tests]
+        shown = (
+            json_text(changes=state.changes, tests=tests)
+            if form == "json"
+            else changes_text(state.certificate, state.changes, state.tests, width())
+        )
+        click.echo(shown)
+        return state.exit_code
+    result = app.accept(request, show_event)
+    if form == "text":
+        click.echo(certificate_text(result.certificate, width(), result.kept))
+    elif form == "json":
+        click.echo(certificate_json(result.certificate))
+    else:
+        click.echo(report_in(result.certificate, form))
+    return result.exit_code

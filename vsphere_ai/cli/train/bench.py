@@ -1,0 +1,222 @@
+"""`vsphere-ai bench`: results of benchmarks, read, checked and compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options, width
+from vsphere_ai.cli.train.bench_crossover import crossover
+from vsphere_ai.cli.train.bench_nodes import (
+    BASELINE,
+    NO_PREFLIGHT,
+    NODES,
+    TOLERANCE,
+    meant,
+    nodes_request,
+    without_lines,
+)
+from vsphere_ai.cli.train.bench_training import COMMANDS
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, NodesRequest
+    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclResult, NcclTest
+    from vsphere_ai.app.training.benchmarks.parse import ParseRequest
+
+HELP_ENTRY = "Train", 30, "Measure VMs and fabric, find what is slow."
+
+
+@click.group("bench")
+def command() -> None:
+    """Benchmark the fabric of training VMs; find what is slow."""
+
+
+for _each in (crossover, *COMMANDS):
+    command.add_command(_each)
+
+
+def _parse_request() -> type[ParseRequest]:
+    from vsphere_ai.app.training.benchmarks.parse import ParseRequest
+
+    return ParseRequest
+
+
+@command.command("parse")
+@gathering(
+    "request",
+    _parse_request,
+    click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)),
+    click.option("--ranks", type=click.IntRange(1), help="Ranks that the runs were started with."),
+    click.option("--gpu", default="", metavar="NAME", help="GPU of the runs, such as A100, for published figures."),
+    BASELINE,
+    TOLERANCE,
+    click.option("--learn", "learned", type=FILE, help="Write a baseline of the runs that passed."),
+)
+@click.option("--summary", is_flag=True, help="Leave out the tables.")
+@format_option()
+def parse(request: ParseRequest, summary: bool, form: str) -> int:
+    """Read output of nccl-tests (text or JSON, - is standard input), check it, and compare it; needs no connection.
+
+    Exits 1 when a run failed a check, when a measurement of the baseline is missing, or when there is no run.
+    """
+    from vsphere_ai.app.training.benchmarks.parse import parse_nccl
+    from vsphere_ai.report.folding import fitted
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training.benchmark_text import parsed_document, parsed_text
+
+    result = parse_nccl(request)
+    shown = json_text(**parsed_document(result)) if form == "json" else parsed_text(result, rows=not summary)
+    click.echo(shown if form == "json" else fitted(shown, width()))
+    return result.exit_code
+
+
+def _test() -> type[NcclTest]:
+    from vsphere_ai.app.training.benchmarks.nccl import NcclTest
+
+    return NcclTest
+
+
+def _options() -> type[NcclOptions]:
+    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions
+
+    return NcclOptions
+
+
+@command.command("nccl")
+@gathering("nodes", nodes_request, *NODES)
+@gathering(
+    "test",
+    _test,
+    click.option("--op", "operation", default="all_reduce", show_default=True, help="Collective."),
+    click.option("--min", "least", default="8", show_default=True, metavar="SIZE", help="Smallest size."),
+    click.option("--max", "most", default="8G", show_default=True, metavar="SIZE", help="Largest size."),
+    click.option("--iterations", type=click.IntRange(1), default=20, show_default=True, help="Iterations per size."),
+    click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="Iterations before them."),
+    click.option("--type", default="float", show_default=True, help="Type of the numbers, such as bfloat16."),
+    click.option("--reduction", default="sum", show_default=True, help="How ranks' numbers are reduced."),
+    click.option("--root", type=click.IntRange(0), default=0, show_default=True, help="Rank of broadcast and reduce."),
+    click.option("--no-check", "check", is_flag=True, flag_value=False, default=True, help="Do not check the results."),
+    click.option("--graph", type=click.IntRange(0), default=0, show_default=True, help="Replays of a CUDA graph."),
+    click.option("--gpus", type=click.IntRange(1), help="GPUs per VM. [default: all]"),
+    click.option("--folder", default="", metavar="PATH", help="Folder of the programs in the guests."),
+    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi."),
+)
+@gathering(
+    "options",
+    _options,
+    click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
+    click.option("--bisect", is_flag=True, help="Search for the slow part."),
+    click.option("--layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."),
+    NO_PREFLIGHT,
+    click.option(
+        "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
+    ),
+    click.option(
+        "--runs", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs per trial, the median."
+    ),
+    click.option("--reference", type=click.FloatRange(0, min_open=True), help="GB/s that trials are compared with."),
+    click.option(
+        "--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds that a run may take."
+    ),
+    BASELINE,
+    TOLERANCE,
+    click.option("--learn", "learned", type=FILE, help="Write a baseline of what was measured."),
+)
+@variable_options
+@format_option()
+def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
+    """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
+
+    The guests need Open MPI, nccl-tests and Python. Exits 1 when something is slow, wrong, not
+    measured, or left.
+    """
+    from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, bench_nccl
+
+    options = replace(options, live=form == "text")
+    result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(form))
+    _show_nccl(result, form)
+    return result.exit_code
+
+
+def _show_nccl(result: NcclResult, form: str) -> None:
+    from vsphere_ai.model.text import counted
+    from vsphere_ai.report.folding import fitted
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training import benchmark_text as report
+
+    if form == "json":
+        pairs = [{"vms": pair, "busbw": value} for pair, value in result.pairs.items()]
+        counts = {"passed": not result.exit_code, "trials": result.trials, "rounds": result.rounds}
+        parsed = report.parsed_document(result.parsed)["runs"]
+        found = {"found": result.found, "outcome": result.outcome, "reference": result.reference}
+        layers = report.layers_document(result.layers, result.slow)
+        click.echo(
+            json_text(
+                **counts,
+                learned=result.learned,
+                runs=parsed,
+                pairs=pairs,
+                layers=layers,
+                failures=(*result.failures, *result.left),
+                **found,
+            )
+        )
+        return
+    about = f"{counted(result.trials, 'trial')} in {counted(result.rounds, 'round')}"
+    about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
+    if result.layers:
+        click.echo(report.layers_text(result.layers, result.slow))
+    elif result.outcome is not None:
+        click.echo(fitted(report.outcome_text(result.outcome, result.found, about), width()))
+    elif result.pairs:
+        click.echo(report.pairs_text(result.pairs, result.reference))
+        verdict = [about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]
+        click.echo(fitted("\n".join(verdict), width()))
+    else:
+        click.echo(fitted(report.parsed_text(result.parsed, rows=False), width()))
+    for line in report.learned_lines(result.learned):
+        click.echo(fitted(line, width()))
+
+
+@command.command("rdma")
+@gathering("nodes", nodes_request, *NODES)
+@click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
+@variable_options
+@format_option()
+def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str) -> int:
+    """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
+
+    The guests need perftest. Exits 1 when a rail is slower than the others, or was not measured.
+    """
+    from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
+    from vsphere_ai.report.folding import fitted
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training.benchmark_text import rails_text
+
+    result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
+    if form == "json":
+        passed = not result.exit_code
+        click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))
+    else:
+        click.echo(fitted(rails_text(result.rates, result.checks, result.found), width()))
+    return result.exit_code
+
+
+@command.command("history")
+@click.argument("name", metavar="[SET]", required=False, default="")
+@format_option()
+def history(name: str, form: str) -> int:
+    """Show the newest result of each measurement beside the earlier ones; needs no connection.
+
+    Results of whole sets are kept on the machine that ran them. Exits 1 when one is worse than the spread explains.
+    """
+    from vsphere_ai.app.training.benchmarks.history import history as trends_of
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training.benchmark_text import history_document, history_text
+
+    found = trends_of(name=name)
+    click.echo(json_text(measurements=history_document(found)) if form == "json" else history_text(found))
+    return int(any(trend.is_worse for trend in found))

@@ -1,0 +1,59 @@
+"""Options of `vsphere-ai bench` that say which VMs are measured, and how its events are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest, NodesRequest
+    from vsphere_ai.app.events import Emit, Event
+
+NODES = (
+    click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
+    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
+    click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
+)
+TOLERANCE = click.option(
+    "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
+)
+BASELINE = click.option("--baseline", type=FILE, help="Compare with these figures.")
+NO_PREFLIGHT = click.option(
+    "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
+)
+
+
+def nodes_request() -> type[NodesRequest]:
+    """Return the request that `NODES` fill."""
+    from vsphere_ai.app import NodesRequest
+
+    return NodesRequest
+
+
+def meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
+    """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
+    from vsphere_ai.app import meant
+
+    if len(nodes.vms) == 1:
+        return meant(nodes.vms[0], estate, set=nodes.set, nic=nodes.nic)
+    return replace(nodes, estate=estate)
+
+
+def without_lines(form: str) -> Emit:
+    """Return what shows events; lines of results only in text."""
+    from vsphere_ai.app.events import Answer, BenchmarkRow
+    from vsphere_ai.report.training.benchmark_text import live_line
+
+    def emit(event: Event) -> None:
+        if isinstance(event, BenchmarkRow):
+            values = event.size, event.time, event.algbw, event.busbw
+            click.echo(live_line(*values, is_first=event.is_first))
+        elif form == "text" or not isinstance(event, Answer):
+            show_event(event)
+
+    return emit

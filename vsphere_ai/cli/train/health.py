@@ -1,0 +1,52 @@
+"""`vsphere-ai health`: whether VMs are fit for training, as their guests and their hosts show it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, agreed, format_option, variable_estate_options, yes_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
+HELP_ENTRY = "Train", 10, "Report whether VMs are fit for training, from guest and host."
+
+
+@click.command("health")
+@click.argument("what", metavar="PLAYBOOK|PATTERN")
+@click.option("--profile", type=FILE, help="What a healthy VM is like; see --learn.")
+@click.option("--learn", is_flag=True, help="Print the profile of VMs that are known to be good.")
+@click.option("--dcgm", type=click.IntRange(1, 4), metavar="LEVEL", help="Run DCGM's diagnostics as well.")
+@click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
+@variable_estate_options
+@format_option()
+@yes_option
+def command(what: str, profile: Path | None, dcgm: int | None, form: str, estate: EstateRequest, **flags: bool) -> int:
+    """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.
+
+    Guests and hosts are asked; nothing is changed. Exits 0 when all are well, 1 for a warning or what is not known,
+    2 when a check failed.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.training import health_text as text
+
+    request = app.HealthRequest(app.meant(what, estate), profile, dcgm or 0)
+    if flags["learn"]:
+        click.echo(text.profile_text(app.learn_profile(request, show_event)), nl=False)
+        return 0
+    if flags["idle"]:
+        vcenter, rows = app.gpu_use(request, show_event)
+        shown = json_text(**text.use_document(vcenter, rows)) if form == "json" else ""
+        click.echo(shown or text.use_text(rows, datetime.now(UTC)))
+        return 0
+    result = app.check_health(request, show_event, lambda question: agreed(question, yes=flags["yes"]))
+    found = result.vms, result.estate
+    shown = json_text(**text.health_document(result.vcenter, *found)) if form == "json" else text.health_text(*found)
+    click.echo(shown)
+    return result.exit_code

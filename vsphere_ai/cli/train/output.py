@@ -1,0 +1,47 @@
+"""`vsphere-ai output`: values of the VMs of a playbook, for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, format_option, variable_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
+HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other programs."
+
+
+@click.command("output")
+@click.argument("name", metavar="[NAME]", required=False, default="")
+@click.option("-f", "--playbook", type=FILE, required=True, help="The playbook whose outputs these are.")
+@variable_options
+@format_option("text", "json", "env", "hostfile")
+def command(name: str, playbook: Path, form: str, estate: EstateRequest) -> int:
+    """Print the outputs of a playbook, or the one called NAME, as vCenter and the guests show them now.
+
+    No file of an earlier run is read. Exits 1, with nothing but JSON on standard output, when a VM is missing, off or
+    not ready, when its guest reports another address, or when the playbook says something else now. `env` are
+    variables for a shell, `hostfile` is one line per VM for mpirun.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.plans import outputs_text as report
+
+    result = app.output(app.OutputRequest(playbook, name, estate), show_event)
+    click.echo(report.problems_text(result.outputs), err=True, nl=False)
+    if form == "json":
+        outputs = report.outputs_document(result.outputs)
+        click.echo(json_text(vcenter=result.about, playbook=result.playbook, outputs=outputs))
+    elif not result.exit_code:
+        if form == "text":
+            click.echo("\n".join(report.outputs_text(result.outputs)))
+        else:
+            click.echo(report.reasons_text(result.outputs), err=True, nl=False)
+            write = report.env_text if form == "env" else report.hostfile_text
+            click.echo(write(result.outputs), nl=False)
+    return result.exit_code

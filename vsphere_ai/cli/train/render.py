@@ -1,0 +1,164 @@
+"""`vsphere-ai render`: objects for Kubernetes inside of the VMs, written from the VMs' devices, or checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.train.render_job import commands as job_commands
+from vsphere_ai.cli.train.render_netplan import command as netplan
+from vsphere_ai.cli.train.render_nodes import nhc, prometheus
+from vsphere_ai.cli.train.render_topology import command as nccl_topo
+from vsphere_ai.errors import UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
+
+HELP_ENTRY = "Train", 60, "Write files for other tools: Slurm, Ansible, Kubernetes."
+_WHAT = click.argument("vms", metavar="PATTERN|FILE...", nargs=-1, required=True)
+_CHECK = click.option("--check", "checking", is_flag=True, help="Check the objects of FILE... instead.")
+
+
+def _pairs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    found = {group: name for group, _, name in (text.rpartition("=") for text in texts)}
+    if not all(found):
+        wrong = next(text for text in texts if not text.rpartition("=")[0])
+        raise UsageError(f"'{wrong}' names no port group", "write PORTGROUP=NAME")
+    return found
+
+
+_INTERFACE = click.option(
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="PORTGROUP=NAME",
+    callback=_pairs,
+    help="Name of the interface in the guests, where no network file of cloud-init says it.",
+)
+
+
+def _spiderpool() -> type[SpiderpoolOptions]:
+    from vsphere_ai.app import SpiderpoolOptions
+
+    return SpiderpoolOptions
+
+
+def _network_operator() -> type[NetworkOperatorOptions]:
+    from vsphere_ai.app import NetworkOperatorOptions
+
+    return NetworkOperatorOptions
+
+
+def _request() -> type[ExportRequest]:
+    from vsphere_ai.app import ExportRequest
+
+    return ExportRequest
+
+
+@click.group("render")
+def command() -> None:
+    """Write or check files for other tools: Kubernetes operators, launchers, Slurm, Prometheus; network files."""
+
+
+command.add_command(netplan)
+command.add_command(nccl_topo)
+command.add_command(nhc)
+command.add_command(prometheus)
+for _each in job_commands():
+    command.add_command(_each)
+
+
+@command.command("spiderpool")
+@_WHAT
+@_CHECK
+@vcenter_options
+@gathering(
+    "options",
+    _spiderpool,
+    click.option(
+        "--cni",
+        type=click.Choice(("macvlan", "ipvlan")),
+        default="macvlan",
+        show_default=True,
+        help="Plugin by which pods share a NIC.",
+    ),
+    click.option("--subnets", is_flag=True, help="Write a SpiderSubnet for each pool, too."),
+    click.option("--namespace", default="spiderpool", show_default=True, help="Namespace of the pods' networks."),
+)
+@gathering("request", _request, _INTERFACE)
+@format_option()
+def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
+    """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
+
+    Each VM that holds a block of a pool (`per_node` in the inventory) gets a SpiderIPPool of its own. Exits 1, and
+    writes nothing, where an object could not work. Changes nothing.
+
+    With --check: fields, admission rules, and pools against each other; needs no connection. FILE is a manifest of one
+    or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none of these objects.
+    """
+    return _check("spiderpool", request.vms, form) if checking else _write(request, form)
+
+
+@command.command("network-operator")
+@_WHAT
+@_CHECK
+@vcenter_options
+@gathering(
+    "options",
+    _network_operator,
+    click.option("--release", default="", metavar="TAG", help="Tag of the operator's images."),
+    click.option(
+        "--vfs",
+        "functions",
+        type=click.IntRange(1, 128),
+        default=8,
+        show_default=True,
+        help="Virtual functions to make of each NIC that a VM has as a whole.",
+    ),
+    click.option("--namespace", default="default", show_default=True, help="Namespace of the pods' networks."),
+)
+@gathering("request", _request, _INTERFACE)
+@format_option()
+def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
+    """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
+
+    They are the cluster's policy with the device plugins that fit these VMs, networks, and pools of nv-ipam in which
+    each VM has the block that it holds. Exits 1, and writes nothing, where an object could not work. Changes nothing.
+
+    With --check: objects of the operator, of nv-ipam and of the SR-IOV operator; needs no connection. FILE is a
+    manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none
+    of these objects.
+    """
+    return _check("network-operator", request.vms, form) if checking else _write(request, form)
+
+
+def _write(request: ExportRequest, form: str) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.network.export_text import export_document, findings_text
+
+    result = app.export_manifests(request, show_event)
+    if form == "json":
+        click.echo(json_text(vcenter=result.estate.about, **export_document(result.export)))
+    else:
+        click.echo(result.export.text, nl=False)
+        for line in findings_text(result.export, width()):
+            streams.say(line)
+    return result.exit_code
+
+
+def _check(family: str, files: Sequence[str], form: str) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.network.manifest_text import manifest_document, manifest_text
+
+    result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest([Path(file) for file in files], (family,)))
+    checked = result.checked
+    click.echo(json_text(**manifest_document(checked)) if form == "json" else manifest_text(checked))
+    return result.exit_code

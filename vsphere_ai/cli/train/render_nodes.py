@@ -1,0 +1,59 @@
+"""`vsphere-ai render nhc` and `render prometheus`: files for tools that watch nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import variable_options
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.training.nodes.export import Form
+
+_WHAT = click.argument("what", metavar="PLAYBOOK|PATTERN...|FILE...", nargs=-1, required=True)
+_SET = click.option("--set", "chosen", default="", metavar="NAME", help="Set of the playbook, where it has several.")
+_CHECK = click.option("--check", "checking", is_flag=True, help="Check FILE... instead; needs no connection.")
+
+
+def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+    from vsphere_ai import app
+
+    if checking:
+        count = app.check_node_files(form, [Path(file) for file in what])
+        click.echo(f"{count} checks, no fault" if form == "nhc" else f"{count} rules, no fault")
+    else:
+        click.echo(app.export_nodes(app.NodesExportRequest(form, what, chosen, estate), show_event), nl=False)
+    return 0
+
+
+@click.command("nhc")
+@_WHAT
+@_SET
+@_CHECK
+@variable_options
+def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+    """Write a configuration of Node Health Check for the VMs of a playbook's set or of PATTERN.
+
+    Slurm runs it on each node (HealthCheckProgram). What the guest of a vGPU does not see is left to `vsphere-ai
+    health`, which asks the ESXi host. With --check every fault of FILE is shown with its place.
+    """
+    return _run("nhc", what, chosen, checking, estate)
+
+
+@click.command("prometheus")
+@_WHAT
+@_SET
+@_CHECK
+@variable_options
+def prometheus(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+    """Write alert rules of Prometheus for the VMs of a playbook's set or of PATTERN.
+
+    They need dcgm-exporter (port 9400) and node_exporter (9100) in the guests. With --check every fault of FILE is
+    shown with its place.
+    """
+    return _run("prometheus", what, chosen, checking, estate)

@@ -1,0 +1,71 @@
+"""`vsphere-ai render nccl-topo`: topology files for NCCL, from the PCI and NUMA tree of the hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options, width
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import TopologyRequest, TopologyResult
+
+
+def _request() -> type[TopologyRequest]:
+    from vsphere_ai.app import TopologyRequest
+
+    return TopologyRequest
+
+
+@click.command("nccl-topo")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Write VM.xml for each VM there."
+)
+@click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file; with VMs: against their hosts.")
+@variable_options
+@gathering(
+    "request",
+    _request,
+    click.argument("what", metavar="PLAYBOOK|PATTERN", default=""),
+    click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+)
+@format_option()
+def command(request: TopologyRequest, folder: Path | None, checked: Path | None, form: str) -> int:
+    """Write NCCL's topology file (NCCL_TOPO_FILE) for the VMs of a PLAYBOOK's set, or those that PATTERN means.
+
+    GPUs and NICs stand where the PCI and NUMA tree of the ESXi host has them, under the addresses of the guest. Which
+    RDMA devices are near which GPU, and advice for NUMA nodes, go to stderr. Exits 1 where a VM has no file. Changes
+    nothing but the files of --dir.
+    """
+    from vsphere_ai import app
+
+    if checked is None:
+        return _write(app.nccl_topologies(request, show_event), folder, form)
+    found = app.check_topology(checked, request, show_event)
+    for each in found:
+        click.echo(f"{checked}{f':{each.line}' if each.line else ''}: {each.message}")
+    if not found:
+        click.echo(f"{checked}: nothing stands against it")
+    return int(bool(found))
+
+
+def _write(result: TopologyResult, folder: Path | None, form: str) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.folding import fitted
+    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.report.network.topology_text import topology_document, topology_lines
+
+    saved = app.save_topologies(result, folder) if folder is not None else ()
+    if form == "json":
+        click.echo(json_text(vms=[topology_document(each) for each in result.found]))
+        return result.exit_code
+    click.echo("".join(f"{path}\n" for path in saved) or "\n".join(text for _, text in result.files), nl=False)
+    for line in topology_lines(result.found):
+        streams.say(fitted(line, width()))
+    if folder is None and len(result.files) > 1:
+        streams.say("these are several files: --dir writes one for each VM")
+    return result.exit_code

@@ -1,0 +1,1 @@
+"""SSH to hosts and guests: known keys only, one login, commands within deadlines."""

@@ -1,0 +1,1 @@
+"""Session with a vCenter: requests, bulk reads, cursors, tasks, outages."""

@@ -1,0 +1,1 @@
+"""Answers of vCenter on their way from bytes to plain values."""

@@ -1,0 +1,1 @@
+"""Readers of what nvidia-smi prints, by structure. Pure."""

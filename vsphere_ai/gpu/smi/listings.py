@@ -1,0 +1,236 @@
+"""Parsers of nvidia-smi's listings: by structure, because columns move with every driver branch."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from vsphere_ai.errors import HostUnhealthy
+from vsphere_ai.gpu.catalog import Engines
+from vsphere_ai.gpu.commands import FIELDS
+from vsphere_ai.model.names.pci_address import normal_pci
+from vsphere_ai.security.redaction import untrusted
+
+# nvidia-smi ends with the NVML return code; 23 is missing in its manual page.
+NVML_CODES = {
+    2: "bad argument",
+    3: "not supported",
+    4: "no permission",
+    6: "not found",
+    9: "driver not loaded",
+    12: "libnvidia-ml not found",
+    15: "GPU lost",
+    19: "in use",
+    23: "insufficient resources",
+    127: "command not found",
+    255: "other error",
+}
+
+MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
+
+# R550 ends with 0 where R470 and R535 end with 6, so only the text shows that there is nothing to list.
+_NONE_FOUND = re.compile(
+    r"No (?:MIG-enabled devices|devices were|GPU instances|compute instances|GPU instance profiles) ?(?:found)?"
+    r"(?:: Not Found)?\.?"
+)
+_ROW = r"\|\s*(?P<gpu>\d+)\s+"
+_NAME = r"MIG\s+(?P<name>[0-9][^\s|]*)\s+"
+_PLACE = r"(?P<start>\d+):(?P<size>\d+)"
+_INSTANCE = re.compile(rf"{_ROW}{_NAME}(?P<profile>\d+)\s+(?P<gi>\d+)\s+{_PLACE}\s*\|")
+# R450 lists compute instances without their placement.
+_COMPUTE = re.compile(rf"{_ROW}(?P<gi>\d+)\s+{_NAME}(?P<profile>\d+)\s+(?P<ci>\d+)(?:\s+{_PLACE})?\s*\|")
+_PROFILE = re.compile(
+    rf"{_ROW}{_NAME}(?P<profile>\d+)\s+(?P<free>\d+)/(?P<total>\d+)\s+(?P<gib>\d+(?:\.\d+)?)\s+\S+\s+"
+    r"(?P<sm>\d+)\s+(?P<dec>\d+)\s+(?P<enc>\d+)\s*\|"
+)
+_PROFILE_MORE = re.compile(r"\|\s+(?P<ce>\d+)\s+(?P<jpeg>\d+)\s+(?P<ofa>\d+)\s*\|")
+_PLACEMENT = re.compile(
+    r"GPU\s+(?P<gpu>\d+)\s+Profile ID\s+(?P<profile>\d+)\s+Placements?\s*:\s*\{(?P<starts>\d+(?:,\d+)*)\}:(?P<size>\d+)"
+)
+
+
+class UnreadableOutput(HostUnhealthy):
+    """nvidia-smi failed, or said something no known driver says; the message holds its text."""
+
+    title = "nvidia-smi"
+
+
+@dataclass(frozen=True)
+class GpuStatus:
+    """A GPU as `QUERY_GPUS` shows it; `pci` as vSphere writes it; a MIG mode is None on GPUs without MIG."""
+
+    index: int
+    pci: str
+    name: str
+    uuid: str
+    mig_current: bool | None
+    mig_pending: bool | None
+    memory_mib: int | None
+    driver: str
+
+    @property
+    def driver_major(self) -> int | None:
+        """The driver branch, e.g. 535."""
+        major = self.driver.partition(".")[0]
+        return int(major) if major.isascii() and major.isdigit() else None
+
+
+@dataclass(frozen=True)
+class ListedInstance:
+    """A row of ``-lgi``. Never derive `gi_id` from the place: boards differ."""
+
+    gpu: int
+    gi_id: int
+    profile_name: str
+    profile_id: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class ListedComputeInstance:
+    """A row of ``-lci``; `start` and `size` are compute slices within the GPU instance, None on old drivers."""
+
+    gpu: int
+    gi_id: int
+    ci_id: int
+    profile_name: str
+    profile_id: int
+    start: int | None
+    size: int | None
+
+
+@dataclass(frozen=True)
+class ListedProfile:
+    """Two rows of ``-lgip``; `free` is how many more of it fit now."""
+
+    gpu: int
+    name: str
+    id: int
+    free: int
+    total: int
+    memory_gib: float
+    engines: Engines
+
+
+@dataclass(frozen=True)
+class ListedPlacement:
+    """A row of ``-lgipp``: where a profile may start and how many memory slices it takes."""
+
+    gpu: int
+    profile_id: int
+    starts: tuple[int, ...]
+    size: int
+
+
+def parse_gpus(status: int, stdout: str) -> tuple[GpuStatus, ...]:
+    """Read the answer to `QUERY_GPUS`, with or without header and units."""
+    lines = _lines(status, stdout)
+    rows = [r for r in csv.reader(lines, skipinitialspace=True) if r and r[0] != "index"]
+    return tuple(_gpu(row, stdout) for row in rows)
+
+
+def parse_instances(status: int, stdout: str) -> tuple[ListedInstance, ...]:
+    """Read ``nvidia-smi mig -lgi``; empty when there are none or MIG is off."""
+    return tuple(
+        ListedInstance(int(m["gpu"]), int(m["gi"]), m["name"], int(m["profile"]), int(m["start"]), int(m["size"]))
+        for m in _table(status, stdout, _INSTANCE)
+    )
+
+
+def parse_compute_instances(status: int, stdout: str) -> tuple[ListedComputeInstance, ...]:
+    """Read ``nvidia-smi mig -lci``; empty when there are none or MIG is off."""
+    found = []
+    for match in _table(status, stdout, _COMPUTE):
+        gpu, gi, ci, profile = map(int, match.group("gpu", "gi", "ci", "profile"))
+        start, size = (int(n) if n else None for n in match.group("start", "size"))
+        found.append(ListedComputeInstance(gpu, gi, ci, match["name"], profile, start, size))
+    return tuple(found)
+
+
+def parse_profiles(status: int, stdout: str) -> tuple[ListedProfile, ...]:
+    """Read ``nvidia-smi mig -lgip``; before R550 empty while MIG is off."""
+    rows = list(_table(status, stdout, _PROFILE, _PROFILE_MORE))
+    if [m.re for m in rows] != [_PROFILE, _PROFILE_MORE] * (len(rows) // 2):
+        raise unreadable(status, stdout)
+    return tuple(_profile(*pair) for pair in zip(rows[::2], rows[1::2], strict=True))
+
+
+def parse_placements(status: int, stdout: str) -> tuple[ListedPlacement, ...]:
+    """Read ``nvidia-smi mig -lgipp``; before R550 empty while MIG is off."""
+    found = []
+    for line in _lines(status, stdout):
+        match = _PLACEMENT.fullmatch(line)
+        if match is None:
+            raise unreadable(status, stdout)
+        starts = tuple(int(s) for s in match["starts"].split(","))
+        found.append(ListedPlacement(int(match["gpu"]), int(match["profile"]), starts, int(match["size"])))
+    return tuple(found)
+
+
+def _lines(status: int, stdout: str) -> list[str]:
+    """Return the lines that carry data; none when nvidia-smi says so, whatever it exits with."""
+    stripped = (line.strip() for line in stdout.splitlines())
+    # A damaged InfoROM adds "WARNING: infoROM is corrupted at gpu ..." to any output.
+    lines = [line for line in stripped if line and not line.startswith("WARNING: ")]
+    if lines and all(_NONE_FOUND.fullmatch(line) for line in lines):
+        return []
+    if status != 0 or not lines:
+        raise unreadable(status, stdout)
+    return lines
+
+
+def _table(status: int, stdout: str, *rows: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    lines = _lines(status, stdout)
+    if not lines:
+        return
+    body = _below_header(lines)
+    if body is None:
+        raise unreadable(status, stdout)
+    for line in body:
+        match = next((m for m in (row.fullmatch(line) for row in rows) if m), None)
+        if match is None:
+            raise unreadable(status, stdout)
+        yield match
+
+
+def _below_header(lines: Iterable[str]) -> list[str] | None:
+    """Return the rows below the ``|=====|`` rule without the borders, None when there is no rule."""
+    body: list[str] | None = None
+    for line in lines:
+        if re.fullmatch(r"\|=+\|", line):
+            body = []
+        elif body is not None and not re.fullmatch(r"\+-+\+", line):
+            body.append(line)
+    return body
+
+
+def _gpu(row: list[str], stdout: str) -> GpuStatus:
+    if len(row) != len(FIELDS):
+        raise unreadable(0, stdout)
+    index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
+    size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
+    mib = int(size[1]) if size else None
+    try:
+        return GpuStatus(int(index), normal_pci(bus), name, uuid, MODES[current], MODES[pending], mib, driver)
+    except (ValueError, KeyError):
+        raise unreadable(0, stdout) from None
+
+
+def _profile(first: re.Match[str], second: re.Match[str]) -> ListedProfile:
+    counts = {**first.groupdict(), **second.groupdict()}
+    engines = Engines(**{name: int(counts[name]) for name in Engines.__dataclass_fields__})
+    gpu, number, free, total = map(int, first.group("gpu", "profile", "free", "total"))
+    return ListedProfile(gpu, first["name"], number, free, total, float(first["gib"]), engines)
+
+
+def unreadable(status: int, stdout: str) -> UnreadableOutput:
+    """Return the error that quotes what nvidia-smi said."""
+    text = untrusted(stdout.strip()[:400]) or "(no output)"
+    meaning = f" ({NVML_CODES[status]})" if status in NVML_CODES else ""
+    return UnreadableOutput(
+        f"nvidia-smi ended with {status}{meaning}: {text}",
+        "run the command on the host; check that the NVIDIA host driver is loaded",
+    )

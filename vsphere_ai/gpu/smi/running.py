@@ -1,0 +1,180 @@
+"""vGPUs of running VMs as `nvidia-smi vgpu -q` lists them: VM, place on the GPU, licence state, guest driver.
+
+The format is that of NVIDIA's Virtual GPU Software User Guide and of public captures; keys are aligned with blanks, and
+newer drivers add keys. That a MIG-backed vGPU shows its GPU instance on ESXi was not seen there, only on KVM.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vsphere_ai.gpu.smi.listings import UnreadableOutput, unreadable
+from vsphere_ai.model.names.pci_address import normal_pci
+
+NOT_AVAILABLE = ("N/A", "[N/A]", "Not Available", "")
+NO_VGPU_DRIVER = re.compile(r"No supported devices in vGPU mode\.?|No devices were found\.?")
+LICENSED = "Licensed"
+
+_GPU = re.compile(r"GPU (?P<bus>[0-9A-Fa-f:.]+)")
+_EXPIRY = re.compile(r"Licensed \(Expiry: (?P<date>[^()]+)\)")
+_STATUS = re.compile(r"(?:Licensed|Unlicensed)(?: \([^()]*\))?")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_NEEDED = ("VM ID", "VM Name", "vGPU Name", "Guest Driver Version", "License Status", "GPU Instance ID")
+
+
+@dataclass(frozen=True)
+class RunningVgpu:
+    """A vGPU of a running VM; None where nvidia-smi prints N/A.
+
+    `pci` as vSphere writes it, `type_name` as nvidia-smi prints it (``GRID A100-3-20C``); `gi` is the GPU instance of a
+    MIG-backed vGPU; `guest_driver` is None until the guest has loaded a driver; `licence` is nvidia-smi's text, such as
+    ``Licensed (Expiry: 2022-11-23 5:2:12 GMT)``.
+    """
+
+    pci: str
+    id: int
+    vm_id: str
+    vm_name: str
+    type_name: str
+    gi: int | None
+    guest_driver: str | None
+    licence: str | None
+    uuid: str = ""
+    """The UUID of the vGPU, which the guest's nvidia-smi shows with ``GPU-`` before it; unverified on a real host."""
+    placement: int | None = None
+    """Where it begins in the frame buffer, in GB (`Placement ID`, R550 and later).
+
+    Newer drivers may show it in same-size mode, too. Seen in captures of KVM; unverified on ESXi.
+    """
+
+    @property
+    def profile(self) -> str:
+        """The name of its type as vSphere writes it, e.g. ``grid_a100-3-20c``."""
+        return self.type_name.lower().replace(" ", "_")
+
+    @property
+    def licensed(self) -> bool | None:
+        """Whether the guest has a licence; None when that is not shown."""
+        return None if self.licence is None else self.licence.startswith(LICENSED)
+
+    @property
+    def expires(self) -> str:
+        """When its licence expires, as nvidia-smi prints it; empty without such a date."""
+        found = _EXPIRY.fullmatch(self.licence or "")
+        return found["date"] if found else ""
+
+
+class _Line(NamedTuple):
+    depth: int
+    """Blanks before it."""
+    key: str
+    value: str | None
+    """None for the title of a section."""
+
+
+def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
+    """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` for anything no known driver prints."""
+    lines = list(_lines(stdout))
+    if lines and all(line.value is None and NO_VGPU_DRIVER.fullmatch(line.key) for line in lines):
+        return ()
+    if status != 0 or not lines:
+        raise unreadable(status, stdout)
+    try:
+        return tuple(vgpu for gpu in _parts(lines, 0) for vgpu in _gpu(gpu))
+    except ValueError as error:
+        said = unreadable(status, stdout)
+        raise UnreadableOutput(f"{error}: {said.message}", said.remedy) from None
+
+
+def _lines(stdout: str) -> Iterator[_Line]:
+    for line in stdout.splitlines():
+        text = line.strip()
+        # a damaged InfoROM adds such a line to any output
+        if not text or text.startswith("WARNING: "):
+            continue
+        depth = len(line) - len(line.lstrip())
+        key, colon, value = text.partition(" : ")
+        if not colon and text.endswith(" :"):
+            key, colon = text[:-2], ":"
+        yield _Line(depth, key.strip(), value.strip() if colon else None)
+
+
+def _parts(lines: Sequence[_Line], depth: int) -> Iterator[Sequence[_Line]]:
+    """Cut lines into parts that begin at `depth`; every part has the deeper lines after its first."""
+    start = 0
+    for at, line in enumerate(lines):
+        if line.depth < depth or (at == 0 and line.depth != depth):
+            raise ValueError(f"{line.key!r} is indented unlike the lines around it")
+        if line.depth == depth and at > start:
+            yield lines[start:at]
+            start = at
+    if lines:
+        yield lines[start:]
+
+
+def _gpu(lines: Sequence[_Line]) -> Iterator[RunningVgpu]:
+    head, *rest = lines
+    named = _GPU.fullmatch(head.key)
+    if named is None or head.value is not None or not rest:
+        raise ValueError(f"{head.key!r} is not a GPU")
+    pci, active, found = normal_pci(named["bus"]), None, 0
+    for part in _parts(rest, rest[0].depth):
+        first = part[0]
+        if first.key == "Active vGPUs":
+            active = _number(first)
+        elif first.key == "vGPU ID":
+            found += 1
+            yield _vgpu(pci, part)
+    if active != found:
+        raise ValueError(f"GPU {pci} has {active} active vGPUs, and {found} are listed")
+
+
+def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
+    head, *rest = lines
+    fields: dict[str, str] = {}
+    for part in _parts(rest, rest[0].depth) if rest else ():
+        if part[0].value is None:
+            continue  # a section, such as FB Memory Usage
+        if part[0].key in fields:
+            raise ValueError(f"vGPU {head.value} has {part[0].key} twice")
+        fields[part[0].key] = part[0].value
+    missing = [key for key in _NEEDED if key not in fields]
+    if missing:
+        raise ValueError(f"vGPU {head.value} has no {missing[0]}")
+    values = {key: None if text in NOT_AVAILABLE else text for key, text in fields.items()}
+    instance, place = _number_at("GPU Instance ID", values), _number_at("Placement ID", values)
+    driver, licence = values["Guest Driver Version"], values["License Status"]
+    if driver is not None and not _VERSION.fullmatch(driver):
+        raise ValueError(f"Guest Driver Version {driver!r} is not a version")
+    if licence is not None and licence.startswith("N/A "):
+        licence = None  # `N/A (Expiry: N/A)`: the guest is not up
+    if licence is not None and not _STATUS.fullmatch(licence):
+        raise ValueError(f"License Status {licence!r} is not known")
+    return RunningVgpu(
+        pci=pci,
+        id=_number(head),
+        vm_id=fields["VM ID"],
+        vm_name=fields["VM Name"],
+        type_name=fields["vGPU Name"],
+        gi=instance,
+        guest_driver=driver,
+        licence=licence,
+        uuid=(fields.get("vGPU UUID") or "").lower(),
+        placement=place,
+    )
+
+
+def _number_at(key: str, values: Mapping[str, str | None]) -> int | None:
+    text = values.get(key)
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{key} {text!r} is not a number")
+    return None if text is None else int(text)
+
+
+def _number(line: _Line) -> int:
+    if line.value is None or not (line.value.isascii() and line.value.isdigit()):
+        raise ValueError(f"{line.key} is not a number")
+    return int(line.value)

@@ -1,0 +1,106 @@
+"""Reader of `nvidia-smi -q -x`: MIG mode, MIG devices, virtualization mode; it shows no starts of instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from vsphere_ai.gpu.smi.listings import MODES, unreadable
+from vsphere_ai.model.bounded import xml_root
+from vsphere_ai.model.names.pci_address import normal_pci
+
+MAX_BYTES = 8 * 1024 * 1024
+QUERY_XML = ("nvidia-smi", "-q", "-x")
+_ROOT = "nvidia_smi_log"
+_ABSENT = ("", "N/A", "None")
+
+
+@dataclass(frozen=True)
+class MigDevice:
+    """A MIG device: a compute instance in a GPU instance, as programs see it."""
+
+    index: int
+    gpu_instance: int
+    compute_instance: int
+
+
+@dataclass(frozen=True)
+class GpuInXml:
+    """A GPU as ``-q -x`` shows it; None where it says ``N/A``, or where the driver is too old to say it.
+
+    `virtualization` is such as ``Pass-Through`` or ``Host VGPU``, `vgpu_mode` such as ``SR-IOV``; a GPU with
+    `mixed_sizes` takes time-sliced vGPUs of different sizes. `device_id` is PCI's, such as 0x20b0.
+    """
+
+    pci: str
+    name: str
+    uuid: str
+    mig_current: bool | None
+    mig_pending: bool | None
+    mig_devices: tuple[MigDevice, ...]
+    virtualization: str | None
+    vgpu_mode: str | None
+    mixed_sizes: bool | None
+    device_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Xml:
+    """Everything read from one answer, with the version of the driver."""
+
+    driver: str
+    gpus: tuple[GpuInXml, ...]
+
+
+def parse_xml(status: int, stdout: str) -> Xml:
+    """Read the answer to `QUERY_XML`; `UnreadableOutput` when it is not one.
+
+    The document type is skipped, not fetched; entities are refused, so that a small answer stays a small one.
+    """
+    if status != 0 or not stdout.strip() or len(stdout) > MAX_BYTES:
+        raise unreadable(status, stdout)
+    try:
+        root = _parsed(stdout.strip())
+        return Xml(root.findtext("driver_version", "").strip(), tuple(_gpu(gpu) for gpu in root.findall("gpu")))
+    except (ValueError, KeyError):
+        raise unreadable(status, stdout) from None
+
+
+def _parsed(text: str) -> Element:
+    """Return the root element; `ValueError` for another document, one with entities, and one nested too deeply."""
+    root = xml_root(text)
+    if root.tag != _ROOT:
+        raise ValueError(root.tag)
+    return root
+
+
+def _gpu(gpu: Element) -> GpuInXml:
+    mixed, device = _value(gpu, "gpu_virtualization_mode/vgpu_heterogeneous_mode"), _value(gpu, "pci/pci_device_id")
+    return GpuInXml(
+        pci=normal_pci(gpu.attrib["id"]),
+        name=_text(gpu, "product_name"),
+        uuid=_text(gpu, "uuid"),
+        mig_current=MODES[gpu.findtext("mig_mode/current_mig", "N/A").strip()],
+        mig_pending=MODES[gpu.findtext("mig_mode/pending_mig", "N/A").strip()],
+        mig_devices=tuple(_device(d) for d in gpu.findall("mig_devices/mig_device")),
+        virtualization=_value(gpu, "gpu_virtualization_mode/virtualization_mode"),
+        vgpu_mode=_value(gpu, "gpu_virtualization_mode/host_vgpu_mode"),
+        mixed_sizes=None if mixed is None else MODES[mixed],
+        device_id=None if device is None else int(device, 16) >> 16,  # 20B010DE: device, then vendor
+    )
+
+
+def _device(device: Element) -> MigDevice:
+    return MigDevice(*(int(_text(device, name)) for name in ("index", "gpu_instance_id", "compute_instance_id")))
+
+
+def _text(element: Element, path: str) -> str:
+    found = element.findtext(path)
+    if found is None:
+        raise KeyError(path)
+    return found.strip()
+
+
+def _value(element: Element, path: str) -> str | None:
+    text = element.findtext(path, "").strip()
+    return None if text in _ABSENT else text

@@ -1,0 +1,1 @@
+"""vGPUs: types, modes, and what one GPU takes beside what runs on it. Pure."""

@@ -1,0 +1,144 @@
+"""vSphere Automation API of the lab: sessions, and the tags of hosts and VMs, as vCenter serves them below ``/api``.
+
+Shapes are those of Broadcom's API reference for 7.0 U2 and 8.0; a real vCenter was not asked (unverified).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import parse_qs, unquote
+
+from pyVmomi import VmomiSupport as Vmomi
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.faults.rules import Event
+from vsphere_ai.lab.front.dispatch import Answer, under_fault
+from vsphere_ai.lab.tagging import Tagging
+from vsphere_ai.lab.tasks import Doom
+
+PREFIX = "/api/"
+T = TypeVar("T")
+FIRST = "vim.version.v7_0_2_0"
+"""vCenter serves ``/api`` since 7.0 U2; before, another form of it below ``/rest``."""
+_KIND = "application/json"
+
+
+class _Error(Exception):
+    """An answer with an error of the API."""
+
+    def __init__(self, status: int, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.kind = status, kind
+
+
+def answer(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> Answer:
+    """Answer a request below ``/api``; `sender` is its headers and address."""
+
+    def carry_out(_doom: Doom | None) -> Answer:
+        with farm.store.lock:
+            made = _answered(farm, method, target, body, sender)
+        farm.traffic.answered(f"{method} {target.partition('?')[0]}", len(made.body))
+        return made
+
+    fired = farm.faults.meet(Event("rest", f"{method} {target}")) if farm.faults.rules else None
+    if fired is None:
+        return carry_out(None)
+    return under_fault(farm, fired, farm.scenario.vcenter.api_version, carry_out)
+
+
+def _answered(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> Answer:
+    path, _, query = target.partition("?")
+    action = parse_qs(query).get("action", [""])[0]
+    try:
+        if not Vmomi.IsChildVersion(farm.scenario.vcenter.api_version, FIRST):
+            raise _Error(404, "NOT_FOUND", f"no {path}")
+        if (method, path) == ("POST", "/api/session"):
+            return _json(201, _login(farm, *sender))
+        token = sender[0].get("vmware-api-session-id", "")
+        session = farm.tagging.sessions.get(token)
+        if session is None or farm.sessions.find(session.token) is None:
+            raise _Error(401, "UNAUTHENTICATED", "Authentication required.")
+        if (method, path) == ("DELETE", "/api/session"):
+            farm.sessions.end(farm.tagging.sessions.pop(token))
+            return Answer(204, b"", kind=_KIND)
+        return _json(200, _read(farm.tagging, method, unquote(path), action, _object(body)))
+    except _Error as error:
+        said = {"args": [], "default_message": str(error), "id": f"com.vmware.vapi.{error.kind.lower()}"}
+        return _json(error.status, {"error_type": error.kind, "messages": [said]})
+
+
+def _json(status: int, value: object) -> Answer:
+    return Answer(status, json.dumps(value).encode(), kind=_KIND)
+
+
+def _login(farm: Farm, headers: Mapping[str, str], peer: str) -> str:
+    scheme, _, given = headers.get("Authorization", "").partition(" ")
+    try:
+        user, _, password = base64.b64decode(given, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        user = password = ""
+    known = scheme == "Basic" and user == farm.scenario.vcenter.username
+    if not (known and hmac.compare_digest(password.encode(), farm.password.encode())):
+        farm.sessions.refused_logins += 1
+        raise _Error(401, "UNAUTHENTICATED", "Authentication required.")
+    token = uuid.uuid4().hex
+    farm.tagging.sessions[token] = farm.sessions.start(user, peer, headers.get("User-Agent", ""))
+    return token
+
+
+def _object(body: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(body) if body else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _Error(400, "INVALID_ARGUMENT", "The body is no JSON object.")
+    return found
+
+
+def _read(tagging: Tagging, method: str, path: str, action: str, body: dict[str, object]) -> object:
+    category, tag, association = (f"/api/cis/tagging/{word}" for word in ("category", "tag", "tag-association"))
+    if (method, path) == ("GET", category):
+        return list(tagging.categories)
+    if (method, path, action) == ("GET", tag, ""):
+        return list(tagging.tags)
+    if method == "GET" and path.startswith(f"{category}/"):
+        return _category(tagging, path.removeprefix(f"{category}/"))
+    if method == "GET" and path.startswith(f"{tag}/"):
+        return _tag(tagging, path.removeprefix(f"{tag}/"))
+    if (method, path, action) == ("POST", tag, "list-tags-for-category"):
+        of = _given(body, "category_id", str)
+        _category(tagging, of)
+        return [identity for identity, (own, _) in tagging.tags.items() if own == of]
+    if (method, path, action) == ("POST", association, "list-attached-objects-on-tags"):
+        ids = _given(body, "tag_ids", list)
+        return [{"tag_id": each, "object_ids": tagging.objects(each)} for each in ids if each in tagging.tags]
+    raise _Error(404, "NOT_FOUND", f"The lab does not serve {method} {path}.")
+
+
+def _given(body: dict[str, object], name: str, kind: type[T]) -> T:
+    found = body.get(name)
+    if not isinstance(found, kind):
+        raise _Error(400, "INVALID_ARGUMENT", f"The field {name} is missing.")
+    return found
+
+
+def _category(tagging: Tagging, identity: str) -> object:
+    if identity not in tagging.categories:
+        raise _Error(404, "NOT_FOUND", "The category is not there.")
+    name = tagging.categories[identity]
+    more = {"description": "", "cardinality": "MULTIPLE", "associable_types": [], "used_by": []}
+    return {"id": identity, "name": name, **more}
+
+
+def _tag(tagging: Tagging, identity: str) -> object:
+    if identity not in tagging.tags:
+        raise _Error(404, "NOT_FOUND", "The tag is not there.")
+    category, name = tagging.tags[identity]
+    return {"id": identity, "category_id": category, "name": name, "description": "", "used_by": []}

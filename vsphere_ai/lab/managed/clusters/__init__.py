@@ -1,0 +1,1 @@
+"""Clusters: their configuration, rules, HA and resource pools."""

@@ -1,0 +1,1 @@
+"""DRS and Storage DRS at work: evacuations, advice, power-on of many."""

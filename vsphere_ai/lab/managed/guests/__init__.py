@@ -1,0 +1,1 @@
+"""Guests as vCenter shows them: images, faults, readiness."""

@@ -1,0 +1,1 @@
+"""Distributed switches, port groups, ports, and plain networks."""

@@ -1,0 +1,1 @@
+"""vCenter's own objects: front door, managers, views, histories, folders."""

@@ -1,0 +1,1 @@
+"""Tasks on virtual machines: power, reconfiguration, clones, snapshots, moves, checks."""

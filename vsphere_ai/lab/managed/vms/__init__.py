@@ -1,0 +1,1 @@
+"""Virtual machines, their states, devices and disks."""

@@ -1,0 +1,49 @@
+"""Address pools of an inventory: sections `pools:` and `reserved_addresses:`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vsphere_ai.addresses.pool import Pool, conflicts
+from vsphere_ai.addresses.request import AUTO, DHCP
+from vsphere_ai.language.yaml_files.document import Document, Faults
+from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.model.names.networks import Range, address_range
+
+_HELP = {
+    "subnets": "let pools share one subnet or lie apart; networks that do not reach each other have a 'domain' each",
+    "addresses": "give each address to one pool; networks that do not reach each other have a 'domain' each",
+    "defaults": "keep 'default: true' in one of them",
+}
+
+
+def read_pools(values: Mapping[str, object], document: Document, faults: Faults) -> dict[str, Pool]:
+    """Return the pools that `pools:` describes, with every fault noted, also of pools against each other."""
+    found: dict[str, Pool] = {}
+    for name, value in values.items():
+        if name in (AUTO, DHCP):
+            message = f"'{name}' cannot be a name of a pool: in playbooks it has a meaning of its own"
+            document.refuse_key(faults, ("pools", name), message, "choose another name")
+        given = {"subnet": value} if isinstance(value, str) else value
+        below = "subnet" if isinstance(value, str) else ""
+        made = validate(Pool, given, Place(document, ("pools", name), faults, below))
+        if made is not None:
+            found[name] = made
+    for each in conflicts(found):
+        message = f"the pools '{each.first}' and '{each.second}' conflict: {each.detail}"
+        document.refuse_key(faults, ("pools", each.second), message, _HELP[each.what])
+    return found
+
+
+def read_reserved(values: Sequence[object], document: Document, faults: Faults) -> tuple[Range, ...]:
+    """Return the addresses of `reserved_addresses:`, which no pool gives away."""
+    found = []
+    for index, text in enumerate(values):
+        try:
+            if not isinstance(text, str):
+                raise ValueError("this is no address\nwrite an address, or a range such as 10.0.0.1-10.0.0.9")
+            found.append(address_range(text))
+        except ValueError as error:
+            message, _, help = str(error).partition("\n")
+            document.refuse(faults, ("reserved_addresses", index), message, help)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Playbooks: plays, variables, outputs, and what each target is wanted to be. Pure."""

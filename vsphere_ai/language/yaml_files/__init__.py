@@ -1,0 +1,1 @@
+"""YAML with places: text to nodes, includes and merge keys, values checked against models. Pure."""

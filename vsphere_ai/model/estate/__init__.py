@@ -1,0 +1,1 @@
+"""Knowledge of an estate beside its facts: malformed values, versions of hosts, remedies. Pure."""

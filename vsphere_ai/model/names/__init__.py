@@ -1,0 +1,1 @@
+"""Names and numbers in other people's spellings: ranges, versions, addresses, keys, options. Pure."""

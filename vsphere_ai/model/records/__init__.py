@@ -1,0 +1,1 @@
+"""Values that outlive a command: of runs, of what they have out of service, of assessments. Pure."""

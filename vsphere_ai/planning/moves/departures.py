@@ -1,0 +1,181 @@
+"""Places of running VMs that leave hosts for maintenance, window by window: DRS needs at least one for each of them.
+
+DRS chooses among such places by itself; that there is one for all VMs of a window together, beside what runs, is what a
+plan can promise. A VM that has left a host once may have to leave the next one as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from vsphere_ai.admission.admit import admit
+from vsphere_ai.admission.machine import Machine
+from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.situation import Situation
+from vsphere_ai.capacity.wording import listed
+from vsphere_ai.model.facts import Facts, grouped
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.planning.moves.evacuation import POWER_OFF
+from vsphere_ai.planning.moves.placing import placed
+from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.vgpu_moves import Migration, Moves, Outlook
+
+NOWHERE = "rolling.nowhere"
+SHOWN = 6
+"""Hosts that a refusal names with their reasons."""
+
+
+@dataclass
+class Departures:
+    """The windows of a plan. `going_off` are the VMs (by host) that are powered off for it, `movable` those that move.
+
+    Any other one is refused for a reason of its own, and stays.
+    """
+
+    situation: Situation
+    migrations: Mapping[Target, Sequence[Migration]]
+    going_off: Mapping[Target, Collection[Target]]
+    movable: frozenset[Target]
+    problems: list[Problem] = field(default_factory=list)
+    _done: set[Target] = field(default_factory=set)
+    _next: int = 0
+
+    def run(self, rolls: Sequence[Roll]) -> list[Problem]:
+        """Go through the windows in their order, and return what stands against them."""
+        for roll in rolls:
+            for at, host in enumerate(roll.hosts):
+                near = roll.at_a_time - 1
+                out = roll.hosts[max(at - near, 0) : at + near + 1]
+                self.situation.down = frozenset(h.ref for h in out)
+                self._window(host, roll)
+                self._done.add(host)
+        self.situation.down = frozenset()
+        return self.problems
+
+    def _window(self, host: Target, roll: Roll) -> None:
+        situation = self.situation
+        for each in self.migrations.get(host, ()):
+            self._migrate(each)
+        off = [vm for t in self.going_off.get(host, ()) if (vm := self._taken(t.ref, host)) is not None]
+        leaving = self._leaving(host)
+        for vm in leaving:
+            situation.leave(vm.ref)
+        places = self._places(leaving, roll)
+        if places is None:
+            self.problems += self._refusals(leaving, host, roll)
+            places = dict.fromkeys((vm.ref for vm in leaving), host.ref)
+        for vm in leaving:
+            situation.arrive(vm, places[vm.ref])
+        for vm in off:
+            situation.arrive(vm, host.ref)
+
+    def _taken(self, ref: str, host: Target) -> Machine | None:
+        return self.situation.leave(ref) if self.situation.home(ref) == host.ref else None
+
+    def _leaving(self, host: Target) -> list[Machine]:
+        """Return the VMs that DRS has to move, the largest first."""
+        may = self._may_move
+        own = (vm for ref, vm in self.situation.on(host.ref).items() if ref in may)
+        return sorted(own, key=lambda vm: (-(vm.reserved_mb or 0), -(vm.cpus or 0), vm.name))
+
+    @cached_property
+    def _may_move(self) -> frozenset[str]:
+        return frozenset(v.ref for v in self.movable)
+
+    def _migrate(self, each: Migration) -> None:
+        """Move a VM as the run does, and say why its host does not take it."""
+        situation = self.situation
+        vm = situation.leave(each.vm.ref)
+        if vm is None:
+            return
+        answer = admit(vm, situation.view.estate[each.target.ref], situation, "vmotion")
+        for reason in answer.refusals:
+            if reason.rule != "admission.gpu":  # on which GPUs it is then was planned window by window
+                message = f"it has to move from {each.source.name} to {each.target.name}: {reason.message}"
+                self.problems.append(Problem(each.vm, reason.rule, message, reason.help or POWER_OFF))
+        situation.arrive(vm, each.target.ref)
+
+    # -- places
+
+    def _hosts(self, roll: Roll) -> list[Facts]:
+        return [self.situation.view.estate[h.ref] for h in roll.members if h.ref not in self.situation.down]
+
+    def _in_turn(self, roll: Roll) -> Iterator[Facts]:
+        """Yield the hosts that may take VMs: those whose window is over first, and in turn, so that VMs are spread."""
+        later: list[Facts] = []
+        for at in range(len(roll.members)):
+            host = roll.members[(self._next + at) % len(roll.members)]
+            if host.ref in self.situation.down:
+                continue
+            if host in self._done:
+                yield self.situation.view.estate[host.ref]
+            else:
+                later.append(self.situation.view.estate[host.ref])
+        yield from later
+
+    def _places(self, leaving: Sequence[Machine], roll: Roll) -> dict[str, str] | None:
+        """Return a host for each VM, beside all others; None where none was found."""
+
+        def tried() -> None:
+            self._next += 1
+
+        return placed(leaving, self.situation, "evacuate", lambda _: self._in_turn(roll), tried)
+
+    # -- words
+
+    def _refusals(self, leaving: Sequence[Machine], host: Target, roll: Roll) -> Iterator[Problem]:
+        """Say of each VM that no host takes why, else that they find no places together."""
+        homeless = [vm for vm in leaving if all(not self._takes(vm, other) for other in self._hosts(roll))]
+        where = f"it runs on {host.name}, which has to enter maintenance mode"
+        for vm in homeless:
+            yield Problem(
+                self._target(vm), NOWHERE, f"{where}; no other host takes it: {self._why(vm, roll)}", POWER_OFF
+            )
+        if not homeless:
+            names = listed(sorted(vm.name for vm in leaving))
+            for vm in leaving:
+                message = f"{where}; {names} find no places on other hosts together: {self._beside(vm, leaving, roll)}"
+                yield Problem(self._target(vm), NOWHERE, message, f"make room there, or {POWER_OFF}")
+
+    def _takes(self, vm: Machine, host: Facts) -> bool:
+        return admit(vm, host, self.situation, "evacuate").answer != "no"
+
+    def _why(self, vm: Machine, roll: Roll) -> str:
+        hosts = self._hosts(roll)
+        reasons = [f"{h.name}: {admit(vm, h, self.situation, 'evacuate').words}" for h in hosts[:SHOWN]]
+        more = [f"and {len(hosts) - SHOWN} more"] if len(hosts) > SHOWN else []
+        return "; ".join([*reasons, *more]) or "no other host of its cluster is connected and in service"
+
+    def _beside(self, vm: Machine, leaving: Sequence[Machine], roll: Roll) -> str:
+        """Return why the hosts do not take a VM where they take as many of the others as they can."""
+        situation, put = self.situation, []
+        for other in leaving:
+            if other.ref != vm.ref and (ref := next((h.ref for h in self._hosts(roll) if self._takes(other, h)), None)):
+                situation.arrive(other, ref)
+                put.append(other.ref)
+        why = self._why(vm, roll)
+        for ref in put:
+            situation.leave(ref)
+        return why
+
+    def _target(self, vm: Machine) -> Target:
+        return Target("vm", vm.name, vm.ref)
+
+
+def without_place(
+    by_drs: Collection[Target], off: Collection[Target], rolls: Sequence[Roll], moves: Moves, outlook: Outlook
+) -> list[Problem]:
+    """Return the VMs that have to leave a host for its window, and that no other host takes then.
+
+    `by_drs` are those that DRS moves, `moves` has those that the run moves, and `off` are powered off for it.
+    """
+    if not by_drs and not moves.by_host:
+        return []
+    estate = outlook.before.estate
+    known = {host: vms for host, vms in grouped(off, lambda vm: estate.host_of(vm.ref)).items() if host is not None}
+    before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
+    # one that the run could not move from a host to which it has moved it is refused there
+    moved = () if moves.problems else (m.vm for m in moves.all)
+    return Departures(before, moves.by_host, known, frozenset((*by_drs, *moved))).run(rolls)

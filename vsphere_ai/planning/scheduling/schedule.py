@@ -1,0 +1,384 @@
+"""Orders the steps of all targets; every rule is an edge.
+
+What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back
+after it left; then the host's health gate ends its window. The hosts of a cluster follow each
+other (see `rolling`); clusters and unrelated VMs go side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from itertools import pairwise
+
+from vsphere_ai.gpu.devices import has_vgpus
+from vsphere_ai.language.playbooks.play import Power, TargetPlans
+from vsphere_ai.model.facts import Estate, grouped
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.steps import (
+    Clone,
+    ClusterRules,
+    Destroy,
+    GuestReady,
+    Healthy,
+    PowerOn,
+    Reconfigure,
+    RunningVm,
+    Step,
+)
+from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
+from vsphere_ai.planning.moves.departures import without_place
+from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, why_not_moved, why_pinned
+from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
+from vsphere_ai.planning.moves.power_on_order import PowerOns
+from vsphere_ai.planning.moves.rolling import Roll, make_rolls, rolling_of
+from vsphere_ai.planning.moves.vgpu_moves import Migration, Moves, Outlook, plan_moves
+from vsphere_ai.planning.scheduling.health import Found, found
+from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
+from vsphere_ai.planning.scheduling.windows import (
+    Switch,
+    health_gate,
+    host_now,
+    host_window,
+    migrate_step,
+    needs_maintenance,
+    shared_windows,
+    vm_window,
+)
+from vsphere_ai.resources.host_settings import Loss
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step with its place: it starts when all steps named in `after` have ended well.
+
+    Those also named in `behind` end the window of another host: they need to have ended, well or not, and then the
+    number of failed hosts decides.
+    """
+
+    id: str
+    step: Step
+    after: tuple[str, ...]
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook.
+
+    `moves` are VMs that DRS takes to other hosts, `migrations` those with vGPUs that the run itself moves; `found` is
+    what the hosts' health is measured by afterwards.
+    """
+
+    reboots: tuple[Target, ...] = ()
+    maintenance: tuple[Target, ...] = ()
+    power_cycles: tuple[Target, ...] = ()
+    outside: tuple[Target, ...] = ()
+    at_a_time: int = 1
+    moves: tuple[Target, ...] = ()
+    rolls: tuple[Roll, ...] = ()
+    found: tuple[Found, ...] = ()
+    lost: tuple[Loss, ...] = ()
+    """Data lost on reboot and not recreated."""
+    migrations: tuple[Migration, ...] = ()
+    unplaced: tuple[Target, ...] = ()
+    """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+    agents: tuple[Agent, ...] = ()
+    """VMs that are left out of everything, because vCenter or an extension looks after them."""
+    created: tuple[Target, ...] = ()
+    """VMs that the plan makes."""
+    destroyed: tuple[Target, ...] = ()
+    """VMs that the plan destroys, with their disks."""
+    adopted: tuple[Target, ...] = ()
+    """VMs that become VMs of a set as they are."""
+
+    @property
+    def unread(self) -> tuple[Target, ...]:
+        """Hosts whose GPU instances matter to this plan and were not read."""
+        return tuple(sorted({*self.unplaced, *(loss.host for loss in self.lost if loss.unread)}))
+
+
+@dataclass
+class _Arrangement:
+    estate: Estate
+    desired: TargetPlans
+    steps: Mapping[Target, Sequence[Step]]
+    windows: frozenset[Target]
+    gated: frozenset[Target]
+    """Hosts whose window an earlier attempt has begun, and whose health was not checked since."""
+    chains: dict[Target, list[Step]] = field(default_factory=dict)
+    edges: list[tuple[Step, Step]] = field(default_factory=list)
+    rolled: list[tuple[Step, Step]] = field(default_factory=list)
+    """Edges from the end of one host's window to the beginning of another's."""
+    problems: list[Problem] = field(default_factory=list)
+    cycled: dict[Target, Target | None] = field(default_factory=dict)
+    """VM -> its host."""
+    destroyed: list[Target] = field(default_factory=list)
+    rules: list[ClusterRules] = field(default_factory=list)
+    moves: list[Target] = field(default_factory=list)
+    leaving: list[Target] = field(default_factory=list)
+    """VMs with vGPUs that the run itself moves to other hosts."""
+    firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    """Host -> the steps its window begins with."""
+    ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+
+
+def arrange(
+    estate: Estate,
+    desired: TargetPlans,
+    steps: Mapping[Target, Sequence[Step]],
+    probing: frozenset[Target],
+    *,
+    outlook: Outlook,
+) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
+    """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
+
+    VMs that are switched off and on keep to the `outlook`, by which VMs with vGPUs are placed as well.
+    """
+    given = {t: [s for s in own if not isinstance(s, Healthy)] for t, own in steps.items()}
+    windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
+    gated = frozenset(t for t, own in steps.items() if any(isinstance(s, Healthy) for s in own))
+    work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
+    start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
+    for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
+        own = work.steps.get(host, ())
+        now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
+        window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
+        work.chains[host] = window
+        work.firsts[host] += window[:1]
+    for vm in _affected_vms(work):
+        _add_vm(work, vm)
+    work.edges += behind_canaries(work.chains)
+    work.edges += _replacements(work)
+    for host in sorted(windows):
+        work.problems += stuck(estate, host, rolling_of(desired, host))
+    work.edges += _power_on_edges(work, outlook.power_on)
+    worked_on = sorted(windows | gated)
+    rolls = _rolls(work)
+    moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
+    _add_moves(work, moves)
+    work.problems += without_place(work.moves, work.cycled | dict.fromkeys(work.destroyed), rolls, moves, outlook)
+    work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
+    cycled = tuple(sorted(work.cycled))
+    cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
+    for host in worked_on:
+        _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
+    _roll_out(work, rolls)
+    _share(work)
+    reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
+    impact = Impact(
+        reboots=reboots,
+        maintenance=tuple(sorted(windows)),
+        power_cycles=cycled,
+        outside=tuple(v for v in cycled if v not in desired),
+        at_a_time=max((min(r.at_a_time, max(map(len, r.batches))) for r in rolls), default=1),
+        moves=tuple(sorted(work.moves)),
+        migrations=moves.all,
+        unplaced=tuple(sorted(moves.unread)),
+        rolls=rolls,
+        found=tuple(found(estate, h) for h in worked_on),
+        agents=on_windows(estate, windows),
+        created=tuple(t for t in sorted(work.steps) if any(isinstance(s, Clone) for s in work.steps[t])),
+        destroyed=tuple(sorted(work.destroyed)),
+        adopted=tuple(t for t in sorted(work.steps) if (m := member_of(estate, t.ref)) and m.adopting),
+    )
+    return _number(work), tuple(work.problems), impact
+
+
+def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
+    """Tie power-ons to what they wait for; the steps of a VM that is switched off and on begin and end with that."""
+    for order in (*power_on.orders.values(), *power_on.pairs):
+        ons = {vm: step for vm in order if (step := _power_on(work.chains.get(vm, ()))) is not None}
+        yield from pairwise(ons.values())
+        # what one of them holds until it is off may be what the first one gets
+        first = next(iter(ons.values()), None)
+        cycled = (work.chains[vm][0] for vm in [*ons][1:] if vm in work.cycled)
+        yield from ((off, first) for off in cycled if first is not None)
+    for vm, other in power_on.after_off:
+        later = _power_on(work.chains.get(vm, ()))
+        if later is not None and other in work.cycled:
+            yield work.chains[other][0], later
+
+
+def _power_on(chain: Sequence[Step]) -> Step | None:
+    return next((s for s in chain if isinstance(s, PowerOn)), None)
+
+
+def _affected_vms(work: _Arrangement) -> list[Target]:
+    on_window = {v for h in work.windows for v in work.estate.vms_on(h.ref) if work.estate.is_on(v.ref)}
+    own = {t for t in work.steps if t.kind == "vm"}
+    return sorted(own | {v for v in on_window if v not in work.estate.managed})
+
+
+def _add_vm(work: _Arrangement, vm: Target) -> None:
+    """Give a VM its window, tied to its host's when that host is worked on."""
+    host = work.estate.host_of(vm.ref)
+    on = work.estate.is_on(vm.ref)
+    steps = work.steps.get(vm, ())
+    evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host)
+    power = _power(work, vm, host)
+    cycle = on and (evacuated or any(s.needs_power_off for s in steps))
+    gone = any(isinstance(s, Destroy) for s in steps)
+    work.destroyed += [vm] if gone else []
+    if cycle:
+        work.problems += shutdown_problems(work.estate, vm, power)
+        work.cycled |= {} if gone else {vm: host}
+    switch: Switch = "cycle" if cycle else "stay" if on or not any(isinstance(s, GuestReady) for s in steps) else "on"
+    stop, follow = vm_window(vm, steps, power, switch=switch, off=host if evacuated else None)
+    if not stop and not follow:
+        return
+    work.chains[vm] = stop + follow
+    if host in work.chains and host is not None:
+        if host in work.windows and stop:
+            work.edges.append((stop[-1], work.chains[host][0]))
+            work.firsts[host].append(stop[-1])
+        if work.chains[host]:
+            work.edges.append((work.chains[host][-1], follow[0]))
+        if not isinstance(follow[0], Clone):  # a new VM is no sign of how its host is
+            work.ends[host].append(follow[-1])
+    work.edges += [(chain[-1], follow[0]) for chain in _before_clone(work, follow) if chain]
+
+
+def _before_clone(work: _Arrangement, steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+    """Yield the steps of the host that the source of a clone is on: it has to be in service then."""
+    for step in steps:
+        home = work.estate.host_of(step.source) if isinstance(step, Clone) else None
+        if home is not None:
+            yield work.chains.get(home, ())
+
+
+def _replacements(work: _Arrangement) -> Iterator[tuple[Step, Step]]:
+    """Tie the clone of a VM to the end of the one whose name, addresses and place in a set it gets."""
+    ends = {vm.ref: work.chains[vm][-1] for vm in work.destroyed}
+    for vm, chain in work.chains.items():
+        old = replaced_by(work.estate, vm.ref) if ends and chain and isinstance(chain[0], Clone) else None
+        if old is not None and old.ref in ends:
+            yield ends[old.ref], chain[0]
+
+
+def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:
+    """Decide what happens to a running VM of a host that enters maintenance; say so when it cannot be done."""
+    rolling = rolling_of(work.desired, host)
+    # one that is switched off for its own changes anyway need not move first
+    # and devices it gets were planned for this host: another one may not have the network of an adapter
+    own = any(s.needs_power_off or (isinstance(s, Reconfigure) and s.device_changes) for s in work.steps.get(vm, ()))
+    if rolling.evacuate == "power_off" or (rolling.evacuate == "vmotion" and own):
+        return True
+    found_ = tuple(obstacles(work.estate, vm, host, rolling))
+    work.problems += found_
+    if not found_:
+        (work.leaving if has_vgpus(work.estate[vm.ref]) else work.moves).append(vm)
+    return False
+
+
+def _add_moves(work: _Arrangement, moves: Moves) -> None:
+    """Begin the windows of hosts with the moves of their VMs with vGPUs, one after the other, as they were placed.
+
+    Other VMs are not switched off before all have moved, and the next host's move after these, whose places they have.
+    """
+    work.problems += moves.problems
+    last: dict[str, Step] = {}
+    for host, own in moves.by_host.items():
+        steps = [migrate_step(m, rolling_of(work.desired, host)) for m in own]
+        off = work.firsts[host]
+        work.edges += [(steps[-1], first) for first in off]
+        cluster = str(work.estate[host.ref].get("parent"))
+        work.rolled += [(last[cluster], steps[0])] if cluster in last else []
+        last[cluster] = steps[-1]
+        work.chains[host] = steps + work.chains[host]
+        work.firsts[host] = [steps[0]]
+
+
+def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
+    """End a host's window with its health gate: after all its steps, and after the VMs that had to wait for it."""
+    estate = work.estate
+    # where DRS moves VMs by itself, a VM on another host is no sign of trouble
+    pinned = {v for v in vms if why_pinned(estate, v, host) or why_not_moved(estate, v, host)}
+    running = [RunningVm(v.ref, v.name, v in pinned) for v in (*vms, *(m.vm for m in moved))]
+    gate = health_gate(host_now(estate, host), rolling_of(work.desired, host), running)
+    work.chains[host].append(gate)
+    work.edges += [(end, gate) for end in work.ends[host]]
+
+
+def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
+    plan = work.desired.get(vm) or (work.desired.get(host) if host else None)
+    return plan.power if plan else Power()
+
+
+def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
+    # a host found in maintenance is down already and stays in it: its own window costs nothing
+    hosts = [h for h in work.windows if not host_now(work.estate, h).in_maintenance]
+    rolls, problems = make_rolls(work.estate, work.desired, hosts, begun=work.gated)
+    work.problems += problems
+    return rolls
+
+
+def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
+    """Let the hosts of each cluster follow each other; gates that an earlier attempt left pending come before them."""
+    pending = grouped(sorted(work.gated - work.windows), lambda h: work.estate[h.ref].get("parent"))
+    for host, before in ((h, roll.before(h)) for roll in rolls for h in roll.hosts):
+        gates = pending.get(work.estate[host.ref].get("parent"), ())
+        ends = [work.chains[earlier][-1] for earlier in (*before, *gates)]
+        work.rolled += [(end, first) for end in ends for first in work.firsts[host]]
+
+
+def _share(work: _Arrangement) -> None:
+    """Let what is changed for a whole datacenter end before anything of its hosts and VMs begins, or begin after it."""
+    shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
+    inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
+    for datacenter in shared:
+        own = [s for s in work.steps[datacenter] if not isinstance(s, ClusterRules)]
+        rules = [s for s in work.steps[datacenter] if isinstance(s, ClusterRules)]
+        work.rules += rules
+        first, last = shared_windows(datacenter, own)
+        work.chains[datacenter] = first + last
+        work.edges += [(first[-1], rule) for rule in rules if first]
+        work.edges += [(rule, last[0]) for rule in rules if last]
+        within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
+        work.edges += [(first[-1], chain[0]) for chain in within if first]
+        work.edges += [(chain[-1], last[0]) for chain in within if last]
+    if work.rules:
+        replaced = {old.ref for vm in work.chains if (old := replaced_by(work.estate, vm.ref)) is not None}
+        leaving = {m.ref for m in members_of(work.estate) if m.leaving} - replaced
+        work.edges += around_rules(work.rules, work.chains, leaving)
+
+
+def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
+    """Give every step an id in an order it may run in, and say what it waits for."""
+    known = {id(step): step for chain in work.chains.values() for step in chain}
+    known |= {id(step): step for step in work.rules}
+    after: dict[int, list[Step]] = {key: [] for key in known}
+    behind: dict[int, list[Step]] = defaultdict(list)
+    within = (pair for chain in work.chains.values() for pair in pairwise(chain))
+    for earlier, later in (*within, *work.edges, *work.rolled):
+        after[id(later)].append(earlier)
+    for earlier, later in work.rolled:
+        behind[id(later)].append(earlier)
+    sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
+    order = [known[key] for key in _stable(sorter, known)]
+    names = {id(step): f"s{i:03d}" for i, step in enumerate(order, 1)}
+
+    def named(steps: Sequence[Step]) -> tuple[str, ...]:
+        return tuple(sorted({names[id(s)] for s in steps}))
+
+    return tuple(PlannedStep(names[id(s)], s, named(after[id(s)]), named(behind[id(s)])) for s in order)
+
+
+def _stable(sorter: TopologicalSorter[int], known: Mapping[int, Step]) -> Iterator[int]:
+    """Yield keys wave by wave, each wave by target: the same inputs number the same steps, whatever their addresses."""
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=lambda k: (known[k].target, known[k].summary))
+        yield from ready
+        sorter.done(*ready)
+
+
+def waves(steps: Sequence[PlannedStep]) -> tuple[tuple[PlannedStep, ...], ...]:
+    """Group steps into waves: the steps of one wave wait only for earlier waves."""
+    level: dict[str, int] = {}
+    for planned in steps:
+        level[planned.id] = 1 + max((level[a] for a in planned.after), default=-1)
+    by_level = grouped(steps, lambda planned: level[planned.id])
+    return tuple(by_level[i] for i in sorted(by_level))

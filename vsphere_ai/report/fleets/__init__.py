@@ -1,0 +1,1 @@
+"""Plans and runs of several vCenters as text and documents. Pure."""

@@ -1,0 +1,1 @@
+"""Capacity, MIG layouts and vGPU types as text and JSON. Pure."""

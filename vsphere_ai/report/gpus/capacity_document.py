@@ -1,0 +1,128 @@
+"""Document of `capacity` as plain JSON values: per GPU what runs and what fits, and the verdict on a playbook. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from vsphere_ai.capacity.verdict import Fit, Undecided
+from vsphere_ai.gpu.mig.drawing import draw
+from vsphere_ai.gpu.mig.fragmentation import fragmentation
+from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Takes, most
+from vsphere_ai.gpu.vgpus.vgpu import Share, VgpuProfile
+from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+
+Document = dict[str, object]
+
+
+def host_documents(hosts: Mapping[str, Iterable[GpuUse]]) -> list[Document]:
+    """Return each host with its GPUs."""
+    return [{"host": name, "gpus": [gpu_document(gpu) for gpu in gpus]} for name, gpus in hosts.items()]
+
+
+def gpu_document(gpu: GpuUse) -> Document:
+    """Return one GPU: what runs, how many more vGPUs of each profile fit, and under MIG its slices."""
+    slot = gpu.slot
+    return {
+        "pci": slot.pci,
+        "board": slot.board.key,
+        "title": slot.board.title,
+        "mode": slot.mode,
+        "sizes": "mixed" if slot.kind.mixed else "equal",
+        "running": [_running(used) for used in gpu.running],
+        "room": room_by_profile(slot),
+        **({"placement_known": not slot.guessed} if slot.has_places else {}),
+        **(_slices(slot) if slot.mode == "mig" else {}),
+    }
+
+
+def _running(used: UsedVgpu) -> Document:
+    guest = used.guest
+    return {
+        "vm": used.vm,
+        "profile": used.profile,
+        "gpu_instance": guest and guest.gi,
+        "placement": guest and guest.placement,
+        "guest_driver": guest and guest.guest_driver,
+        "licence": guest and guest.licence,
+    }
+
+
+def _slices(slot: GpuSlot) -> Document:
+    found = fragmentation(slot.board, slot.present, driver_major=slot.driver_major)
+    return {
+        "slices": slot.board.memory_slices,
+        "picture": list(draw(slot.board, slot.present)),
+        "instances": [_instance(i) for i in slot.present],
+        "free_slices": list(found.free),
+        "stranded_slices": list(found.stranded),
+        "defragment": [
+            {"profile": r.profile, "now": r.now, "after": r.after, "move_for_one_more": [_instance(i) for i in r.move]}
+            for r in found.profiles
+            if r.move
+        ],
+    }
+
+
+def _instance(instance: Instance) -> Document:
+    return {"profile": instance.profile_name, "start": instance.start, "in_use": instance.in_use}
+
+
+def room_by_profile(slot: GpuSlot) -> dict[str, int]:
+    """Return how many more vGPUs fit per profile of a GPU's mode, the largest first.
+
+    The profiles are those that the host lists, else the catalogue's.
+    """
+    board = slot.board
+    if slot.offered is not None:
+        names: Iterable[str] = slot.offered
+    else:
+        stem = (slot.spellings or board.vgpu_names or ("",))[0]
+        backed = [p.vgpu_suffix for p in board.profiles if p.vgpu_suffix]
+        sizes = [*backed, *(f"{t.fb_gb}C" for t in board.time_sliced), *(n for n in board.types if n.endswith("C"))]
+        names = (f"{stem}-{size.lower()}" for size in dict.fromkeys(sizes))
+    taken = {n: takes for n in names if (takes := slot.kind.takes(n)) is not None}
+
+    def size(takes: Takes) -> tuple[int, ...]:
+        if isinstance(takes, VgpuProfile):
+            return (-takes.fb_gb,)
+        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, Share) else (takes, -board.memory_gb)
+        return -profile.memory_slices, -profile.compute_slices, part
+
+    ordered = sorted(taken, key=lambda n: (size(taken[n]), n))
+    return {name: most(slot.kind, slot.state, name) for name in ordered}
+
+
+def verdict_document(verdict: Verdict) -> Document:
+    """Return a verdict, with the order in which VMs power on, or with the VMs that are left over."""
+    answer = verdict.answer
+    common = {
+        "fits": verdict.fits,
+        "exact": answer.exact,
+        "decided": not isinstance(answer, Undecided),
+        "spare_hosts": verdict.spare_hosts,
+        "problems": [
+            {"target": p.target.name, "rule": p.rule, "message": p.message, "help": p.help} for p in verdict.problems
+        ],
+    }
+    if isinstance(answer, Fit):
+        return {**common, "warnings": list(answer.warnings), "power_on_order": _places(verdict, answer)}
+    left = left_over(verdict, answer.vms)
+    return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
+
+
+def left_over(verdict: Verdict, vms: Iterable[str]) -> list[str]:
+    """Return the names of VMs that find no room."""
+    return sorted(verdict.targets[ref].name for ref in vms)
+
+
+def _places(verdict: Verdict, fit: Fit) -> Sequence[Document]:
+    return [
+        {
+            "vm": verdict.targets[ref].name,
+            "host": host,
+            "registered_on": verdict.homes[ref],
+            "vgpus": [{"gpu": p.gpu, "profile": p.profile, "start": p.start} for p in places],
+        }
+        for ref, (host, places) in fit.assignment.items()
+    ]

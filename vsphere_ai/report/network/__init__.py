@@ -1,0 +1,1 @@
+"""Addresses, RDMA paths, topologies and exports as text and JSON. Pure."""

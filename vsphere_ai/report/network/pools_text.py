@@ -1,0 +1,56 @@
+"""Address pools as a table and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.model.names.networks import Range
+from vsphere_ai.model.text import safe
+
+_HEAD = ("POOL", "SUBNET", "GATEWAY", "VMS", "ADDRESSES FOR VMS")
+
+
+def pools_text(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> str:
+    """Return a line per pool: for how many VMs it has addresses, and which they are."""
+    if not pools:
+        return "the inventory has no pools; add them under 'pools:'"
+    rows = [_HEAD, *(_row(name, pool, reserved) for name, pool in sorted(pools.items()))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True)).rstrip() for row in rows
+    ]
+    if reserved:
+        lines.append(f"reserved: {', '.join(map(str, reserved))}")
+    return "\n".join(lines)
+
+
+def pools_document(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> list[JsonValue]:
+    """Return the pools as JSON values."""
+    return [
+        {
+            "name": name,
+            **pool.model_dump(mode="json"),
+            "usable": [str(each) for each in pool.usable(reserved)],
+            "vms": _vms(pool, reserved),
+        }
+        for name, pool in sorted(pools.items())
+    ]
+
+
+def _row(name: str, pool: Pool, reserved: Sequence[Range]) -> tuple[str, ...]:
+    usable = ", ".join(map(str, pool.usable(reserved))) or "none"
+    notes = [f"a block /{pool.per_node} each"] if pool.per_node is not None else []
+    notes += [f"address {pool.node_gateway} of it is the gateway"] if pool.node_gateway is not None else []
+    notes += [f"program {pool.backend.exec[0]}"] if pool.backend is not None else []
+    notes += ["default"] if pool.default else []
+    notes += ["disabled"] if pool.disabled else []
+    notes += [f"domain {pool.domain}"] if pool.domain else []
+    shown = f"{usable} ({', '.join(notes)})" if notes else usable
+    return safe(name), pool.subnet, pool.gateway or "-", str(_vms(pool, reserved)), safe(shown)
+
+
+def _vms(pool: Pool, reserved: Sequence[Range]) -> int:
+    return sum(each.size for each in pool.usable(reserved)) // pool.block

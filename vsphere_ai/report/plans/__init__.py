@@ -1,0 +1,1 @@
+"""Plans, runs and drift as text and JSON. Pure."""

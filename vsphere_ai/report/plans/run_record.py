@@ -1,0 +1,270 @@
+"""Record of a run from its journal, as a document and as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from vsphere_ai.model.names.name_ranges import quoted
+from vsphere_ai.model.records.pending import PENDING
+from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.text import counted, duration, safe, shown
+from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
+from vsphere_ai.report.folding import fitted, how_many, nameless, names, shape
+from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.plans.plan_order import number_ranges
+from vsphere_ai.report.plans.world_text import world_place
+from vsphere_ai.runs.history import OVER, look, see, state_of, waiting, way_on
+
+if TYPE_CHECKING:
+    from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
+    from vsphere_ai.model.world import World
+    from vsphere_ai.runs.history import Seen
+    from vsphere_ai.runs.journal import Journal
+
+KINDS: Mapping[str, TargetKind] = {"HostSystem": "host", "Datacenter": "datacenter"}
+LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
+
+
+def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, object]:
+    """Return a run in a few fields: who, where, when, and how it ended. `among` are all runs, when they are known."""
+    known = look() if among is None else among  # which may close pending actions of this one
+    run, seen = record.run, see(record)
+    return {
+        "run": record.id,
+        "state": state_of(seen, known),
+        "started": run.started,
+        "user": f"{run.user}@{run.machine}",
+        "vcenter": run.scope.vcenter,
+        "what": run.what,
+        "exit_code": run.exit_code,
+        "resume_command": way_on(seen, known),
+        "pending": [{"kind": p.kind, "name": p.target.name} for p in record.pending()],
+        "closed": run.closed,
+    }
+
+
+def run_document(record: Journal) -> dict[str, object]:
+    """Return everything that a journal holds of its run."""
+    run, document, steps = record.run, record.documents.approved, record.steps()
+    approved, begun = Approved.model_validate(document), {s.id for s in steps}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **summary(record),
+        **({"world": approved.world} if approved.world else {}),
+        "ended": _ended(record),
+        "attempts": max((s.attempt for s in steps), default=0),
+        "signal": run.signal or None,
+        **({"stopped": run.stopped} if run.signal and run.stopped else {}),
+        "open": list(run.open),
+        "operation": record.id,
+        "lock": run.lock,
+        "process": run.pid,
+        "vsphere_ai": run.vsphere_ai,
+        "scope": {"inventory": run.inventory, **run.scope.model_dump()},
+        "approved": {
+            "items": document.get("items", []),
+            "impact": document.get("impact", {}),
+            **{key: document[key] for key in ("placed", "expected", "variables") if document.get(key)},
+        },
+        "steps": [_step(s) for s in steps],
+        "not_begun": [
+            {"id": s.id, "target": s.target.name, "summary": s.summary} for s in approved.steps if s.id not in begun
+        ],
+        "pending_actions": [_pending(each) for each in record.ever_pending()],
+        "journal": str(record.path),
+    }
+
+
+def _step(step: RecordedStep) -> dict[str, object]:
+    return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
+
+
+def _pending(each: RecordedPending) -> dict[str, object]:
+    pending = each.pending
+    return {
+        "kind": pending.kind,
+        "name": pending.target.name,
+        "ref": pending.target.ref,
+        "detail": pending.detail,
+        "opened": each.opened,
+        "sent": each.sent or None,
+        "closed": each.closed or None,
+    }
+
+
+def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tuple[str, ...]]:
+    """Yield a row of a table per run: name, state, vCenter, what was carried out, by whom, when, what is pending."""
+    for each in records:
+        run, seen, left = each.run, see(each), len(each.pending())
+        state = "under way" if seen.alive else state_of(seen, among)
+        started = run.started[:19].replace("T", " ")
+        yield each.id, state, run.scope.vcenter, run.what, f"{run.user}@{run.machine}", started, str(left or "")
+
+
+def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
+    """Yield a line per run, and below the runs that have to be finished the command for each; `among` are all runs.
+
+    vCenters of one name are shown with their addresses.
+    """
+    places = {(each.run.scope.vcenter, each.run.scope.address) for each in records if each.run.scope.address}
+    several = {name for name, count in Counter(name for name, _ in places).items() if count > 1}
+    for each in records:
+        run, state, left = each.run, state_of(see(each), among), len(each.pending())
+        name, address = run.scope.vcenter, run.scope.address
+        where = f"{name} ({address})" if name in several and address else name
+        words = f"{each.id}  {state:<11} {where}  {run.what}  ({run.user}@{run.machine})"
+        yield safe(f"{words}  {left} pending" if left else words)
+    open_ = [each for each in waiting(among) if not each.alive]
+    if open_:
+        yield ""
+    yield from (f"Finish it: {way_on(each, among)}" for each in open_)
+
+
+def left_lines(record: Journal) -> list[str]:
+    """Return what a run has left open: pending actions, and steps that were not done."""
+    begun = {s.id for s in record.steps() if s.state == "done"}
+    undone = sum(s.id not in begun for s in Approved.model_validate(record.documents.approved).steps)
+    lines = [f"  ! {safe(_so(d.target.name, d.kind))}" for d in record.pending()]
+    count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
+    run = f"Run {record.id} ({safe(record.run.what)})"
+    if not lines:
+        return [f"{run} has left nothing open{count}."]
+    instead = f"To put that back instead: vsphere-ai resume {record.id} --cleanup"
+    return [f"{run} has left open{count}:", *lines, instead]
+
+
+def record_text(record: Journal, width: int = 100, *, full: bool = False) -> str:
+    """Return what a journal holds of its run as text; with `full` each step by itself, else equal ones once."""
+    known, approved = look(), Approved.model_validate(record.documents.approved)
+    seen = see(record)
+    state, way = state_of(seen, known), way_on(seen, known)
+    done = "\n".join([*_approved(approved), *_steps(record, approved, full=full)])
+    return "\n".join([*_head(record, approved.world, state), fitted(done, width), *_end(record, state, way)])
+
+
+def _ended(record: Journal) -> str | None:
+    return max((s.ended for s in record.steps()), default="") if record.run.ended else None
+
+
+def _head(record: Journal, world: World | None, state: str) -> Iterator[str]:
+    run = record.run
+    yield f"Run {record.id}: {state}"
+    process = f", process {run.pid}" if run.pid else ""
+    by = f", {run.stopped or f'after signal {run.signal}'}" if run.signal else ""
+    ended = _ended(record)
+    how = "it was cut off, or is still under way" if ended is None else f"{ended} with exit code {run.exit_code}{by}"
+    where = f"{run.scope.vcenter} ({run.scope.address})" if run.scope.address else run.scope.vcenter
+    rows = (
+        ("what", run.what),
+        ("vCenter", world_place(world) if world else where),
+        ("by", f"{run.user}@{run.machine}{process}"),
+        ("started", run.started),
+        ("ended", how),
+        ("operation", f"{record.id} in vCenter's tasks and logs"),
+        ("lock", LOCKS[run.lock] if run.lock else ""),
+        ("inventory", f"{run.inventory} ({world.found})" if world and world.found else run.inventory),
+        ("limit", run.scope.limit),
+    )
+    yield from (f"  {name:<10} {safe(value)}" for name, value in rows if value)
+
+
+def _approved(approved: Approved) -> Iterator[str]:
+    same = grouped((text, item.target) for item in approved.items for text in _item(item))
+    if not same:
+        return
+    yield "\nAPPROVED"
+    yield from (safe(f"  {names(targets)}: {text}") for text, targets in same.items())
+    for targets, words in ((approved.impact.reboots, "reboot"), (approved.impact.power_cycles, "off and on again")):
+        if targets:
+            yield safe(f"  {words}: {names(targets)}")
+
+
+def _item(item: ItemDocument) -> Iterator[str]:
+    for change in item.changes:
+        yield f"{item.kind} {change.field}  {_shown(change.before)} → {_shown(change.after)}"
+    # what a rollback does not put back
+    yield from (f"{item.kind} {note}" for note in item.notes if note.startswith(NOT_REVERTED))
+
+
+def _shown(value: JsonValue) -> str:
+    if isinstance(value, dict):
+        first, *rest = (str(v) for v in value.values()) if value else ("none",)
+        return safe(f"{first} ({', '.join(rest)})" if rest else first)
+    return shown(tuple(_shown(v) for v in value) if isinstance(value, list) else value)
+
+
+def _steps(record: Journal, approved: Approved, *, full: bool) -> Iterator[str]:
+    """Yield the steps with their numbers, as in plan and log; equal ones of several targets once, unless `full`."""
+    yield "\nSTEPS (UTC)"
+    steps = record.steps()
+    for attempt, own in grouped((s.attempt, s) for s in steps).items():
+        if attempt > 1:
+            yield f"  resumed, attempt {attempt}"
+        kind_of = {s.ref: s.kind for s in map(_target, own)}
+        known = frozenset(s.target for s in own)
+        same = grouped(
+            ((s.state, kind_of[s.ref], nameless(shape(f"{s.summary} {s.error}", _target(s)), known)), s) for s in own
+        )
+        for alike in [[s] for s in own] if full else same.values():
+            yield from _alike(alike)
+    left = len({s.id for s in approved.steps} - {s.id for s in steps})
+    if left and max((s.attempt for s in steps), default=1) == 1:  # a resumed run plans again, with steps of its own
+        yield f"  {counted(left, 'step')} not begun"
+
+
+def _alike(steps: Sequence[RecordedStep]) -> Iterator[str]:
+    first = steps[0]
+    state = "began, its end is not known" if first.state == "begun" else first.state
+    targets = list(dict.fromkeys(map(_target, steps)))
+    differ = len({s.summary for s in steps}) > 1 or len({s.error for s in steps}) > 1
+    more = f"; for example {quoted(first.target)}" if differ else ""
+    many = f"{how_many(targets)}: " if len(targets) > 1 else ""
+    head = f"{number_ranges(int(s.id.lstrip('s')) for s in steps)}  {many}{names(targets)}{more}"
+    took = [
+        (datetime.fromisoformat(s.ended) - datetime.fromisoformat(s.began)).total_seconds() for s in steps if s.ended
+    ]
+    words = f"{duration(median(took))}" if took else ""
+    if len(took) > 1 and max(took) - min(took) >= 1:
+        words += f", at most {duration(max(took))}"
+    time = f" ({words})" if took and max(took) >= 1 else ""
+    yield f"  {_clock(first.began)}  {safe(head)}  {safe(first.summary)} — {state}{time}"
+    if first.error:
+        yield f"            {safe(first.error)}"
+
+
+def _target(step: RecordedStep) -> Target:
+    """Return the target of a step; its kind is known by its reference."""
+    kind = KINDS.get(step.ref.partition(":")[0], "vm")
+    return Target(kind, step.target, step.ref)
+
+
+def _clock(moment: str) -> str:
+    return moment[11:19]
+
+
+def _end(record: Journal, state: str, way: str) -> Iterator[str]:
+    left = [each for each in record.ever_pending() if not each.closed]
+    lines = [f"{_so(d.pending.target.name, d.pending.kind)} (since {_clock(d.opened)})" for d in left]
+    lines = lines or list(record.run.open)
+    if lines:
+        yield "\nPENDING"
+    yield from (f"  ! {safe(line)}" for line in lines)
+    closed = record.run.closed
+    if closed:
+        yield f"\nCLOSED by {safe(closed.by)}, {closed.at[:19]} UTC"
+        yield from (f"  {safe(_so(each.name, each.kind))}: not put back" for each in closed.left)
+    yield ""
+    if state not in OVER:
+        yield f"Finish it: {way}"
+    if record.steps() and state != "rolled back":
+        yield f"Go back to before it: vsphere-ai rollback {record.id}"
+
+
+def _so(name: str, kind: str) -> str:
+    return f"{name} {PENDING.get(kind, kind)}"

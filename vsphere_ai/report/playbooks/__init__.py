@@ -1,0 +1,1 @@
+"""Playbooks and inventories written as a person would write them. Pure."""

@@ -1,0 +1,1 @@
+"""Health, launches, benchmarks, assessments and certificates as text and JSON. Pure."""

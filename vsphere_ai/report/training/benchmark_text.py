@@ -1,0 +1,245 @@
+"""Results of benchmarks as text and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from vsphere_ai.benchmarks.baseline import Expected
+from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
+from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun
+from vsphere_ai.benchmarks.perftest import RailRate
+from vsphere_ai.benchmarks.published import Figure
+from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
+from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
+from vsphere_ai.benchmarks.slow_part.search import Outcome
+from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.benchmarks.slow_part.verdict import Accused
+from vsphere_ai.model.text import counted, safe
+from vsphere_ai.report.layout import grouped, table
+
+MOST_ROWS = 64
+"""Rows of a table that text shows: the largest sizes."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(size: float) -> str:
+    """Return bytes in binary units: ``8 GiB``, ``1.5 MiB``."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.4g} {_UNITS[unit]}"
+
+
+def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
+    """Return every run with its table, checks and published figures, then what is missing."""
+    blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs] or ["no output of nccl-tests was found"]
+    missing = ["\n".join(check_lines(result.missing))] if result.missing else []
+    learned = ["\n".join(learned_lines(result.learned))] if result.learned else []
+    return "\n\n".join([*blocks, *missing, *learned])
+
+
+def check_lines(checks: Iterable[Check]) -> Iterator[str]:
+    """Yield a line per check, and one for its remedy."""
+    for check in checks:
+        yield f"  {check.level:<8}{safe(check.message)} [{check.rule}]"
+        if check.remedy:
+            yield f"  {'':<8}remedy: {check.remedy}"
+
+
+def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
+    run = parsed.run
+    yield safe(f"{parsed.file}: {_about(run)}" if parsed.file else _about(run))
+    if rows and run.rows:
+        shown = run.rows[-MOST_ROWS:]
+        heads = ("size", "time", "algbw", "busbw", "in-place", "algbw", "busbw")
+        lines = table(heads, [(size_text(r.size), *_cells(r.out_of_place), *_cells(r.in_place)) for r in shown])
+        yield from (f"  {line}" for line in lines.splitlines())
+        yield "  times in µs, bandwidths in GB/s"
+    if run.peak is not None and run.largest is not None:
+        average = f"; average over all sizes {run.average.value:g}" if run.average else ""
+        yield f"  bus bandwidth at {size_text(run.largest)}: {run.peak:.2f} GB/s{average}"
+    for figure in parsed.published:
+        yield f"  {_compared(figure, run.peak)}"
+    yield from check_lines(parsed.checks)
+
+
+def _about(run: NcclRun) -> str:
+    name = " or ".join(c.name for c in run.collectives) or run.program or "unknown collective"
+    found = inferred_ranks(run)
+    ranks = (
+        counted(run.declared_ranks, "rank")
+        if run.declared_ranks
+        else f"{found} ranks by its bandwidths"
+        if found
+        else ""
+    )
+    hosts = len({d.host for d in run.devices})
+    gpus = ", ".join(sorted({d.name for d in run.devices if d.name})[:2])
+    versions = {"nccl-tests": run.tests_version, "NCCL": run.nccl_version}
+    made = [f"{program} {version}" for program, version in versions.items() if version]
+    return ", ".join(p for p in (name, ranks, counted(hosts, "node") if hosts else "", gpus, *made) if p)
+
+
+def _cells(measure: Measure | None) -> tuple[str, str, str]:
+    return (
+        (f"{measure.time.value:g}", f"{measure.algbw.value:.2f}", f"{measure.busbw.value:.2f}")
+        if measure
+        else ("-", "-", "-")
+    )
+
+
+def _compared(figure: Figure, peak: float | None) -> str:
+    of = f", {peak / figure.busbw:.0%} of it" if peak else ""
+    kind = "limit" if figure.kind == "limit" else "measured"
+    return f"published ({kind}): {figure.busbw:g} GB/s, {figure.network}{of} ({figure.source})"
+
+
+def live_line(size: int, time: float, algbw: float, busbw: float, *, is_first: bool) -> str:
+    """Return a row of a run that goes on: the better half of it; the first one below the heads."""
+    head = f"  {'SIZE':>9} {'TIME':>10} {'ALGBW':>8} {'BUSBW':>8}\n" if is_first else ""
+    return f"{head}  {size_text(size):>9} {time:>10.1f} {algbw:>8.2f} {busbw:>8.2f}"
+
+
+def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
+    """Yield what was learned, each with the smallest slowdown that it shows."""
+    for each in learned:
+        about = f"{each.operation}, {counted(each.ranks, 'rank')}" if each.ranks else each.operation
+        spread = f", spread {each.sigma / each.busbw:.1%}" if each.sigma else ""
+        visible = each.visible
+        seen = f"; one run shows a slowdown of {visible:.0%} and more" if visible else "; one run shows no spread"
+        yield f"learned: {about}: {each.busbw:.2f} GB/s of {counted(each.runs, 'run')}{spread}{seen}"
+
+
+def parsed_document(result: ParseResult) -> dict[str, object]:
+    """Return the runs as JSON values."""
+    runs = [_run_document(each) for each in result.runs]
+    return {"passed": not result.exit_code, "runs": runs, "missing": result.missing, "learned": result.learned}
+
+
+def _run_document(parsed: ParsedRun) -> dict[str, object]:
+    run = parsed.run
+    found = inferred_ranks(run)
+    return {
+        "file": parsed.file,
+        "collectives": [c.name for c in run.collectives],
+        "ranks": {"declared": run.declared_ranks, "inferred": str(found) if found else None},
+        "busbw": run.peak,
+        "size": run.largest,
+        "average": run.average.value if run.average else None,
+        "out_of_bounds": run.out_of_bounds,
+        "versions": {"nccl_tests": run.tests_version, "nccl": run.nccl_version},
+        "devices": run.devices,
+        "rows": [
+            {"size": r.size, "count": r.count, "type": r.type, "redop": r.redop, "root": r.root}
+            | {"out_of_place": _values(r.out_of_place), "in_place": _values(r.in_place)}
+            for r in run.rows
+        ],
+        "channels": dict(run.transport.channels),
+        "checks": parsed.checks,
+        "published": parsed.published,
+    }
+
+
+def _values(measure: Measure | None) -> dict[str, float | None] | None:
+    if measure is None:
+        return None
+    values = {"time_us": measure.time.value, "algbw": measure.algbw.value, "busbw": measure.busbw.value}
+    return {**values, "wrong": measure.wrong}
+
+
+def verdict_lines(found: Sequence[Accused], *, is_clean: bool) -> Iterator[str]:
+    """Yield what is slow, each with what to do next."""
+    if is_clean:
+        yield "nothing is slow"
+    for each in found:
+        yield safe(f"slow: {each.message}")
+        yield f"      remedy: {each.remedy}"
+
+
+def outcome_text(outcome: Outcome, found: Sequence[Accused], about: str) -> str:
+    """Return what a search found; `about` says how much was run."""
+    lines = [about, *verdict_lines(found, is_clean=outcome.is_clean)]
+    if outcome.unresolved:
+        names = ", ".join(outcome.unresolved)
+        lines.append(safe(f"not resolved: {names}: no healthy VM is left to compare them with, or slow only together"))
+    if outcome.transient:
+        lines.append(f"{counted(outcome.transient, 'group')} slow once, and not again")
+    return "\n".join(lines)
+
+
+def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float | None) -> str:
+    """Return every pair as a line, the slowest first."""
+    rows = []
+    for (one, other), value in sorted(pairs.items(), key=lambda item: (item[1] is not None, item[1] or 0, item[0])):
+        share = f"{value / reference:.0%}" if value is not None and reference else "-"
+        rows.append((one, other, f"{value:.2f}" if value is not None else "not measured", share))
+    return table(("vm", "vm", "busbw GB/s", "of reference"), rows)
+
+
+def layers_text(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> str:
+    """Return a line per pair of VMs, or VM, with what it reached on each way, then the ways that are slow."""
+    ways = list(dict.fromkeys(trial.layer for trial in found))
+    of = {(trial.vms, trial.layer): value for trial, value in found.items()}
+    missing = {trial.vms: trial.layer for trial, value in found.items() if value is None}
+    rows = []
+    for vms in dict.fromkeys(trial.vms for trial in found):
+        values = [of.get((vms, way), -1.0) for way in ways]
+        rows.append((", ".join(vms), *("-" if v == -1.0 else "none" if v is None else f"{v:.2f}" for v in values)))
+    lines = [table(("vms, in GB/s", *(way or EVERYTHING for way in ways)), rows)]
+    for trial, share in slow.items():
+        text = f"{' and '.join(trial.vms)}, {trial.layer or EVERYTHING}: {share:.0%} of what others reach"
+        lines.append(safe(f"slow: {text}"))
+    if not slow:
+        alone = sum(len(trial.vms) > 1 and not trial.layer for trial in found) < 2
+        lines.append("not every way was measured" if missing else "nothing is slow")
+        lines += ["with one pair there is nothing to compare it with"] if alone and not missing else []
+    return "\n".join(lines)
+
+
+def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, object]]:
+    """Return VMs and pairs on each way as JSON values."""
+    return [
+        {"vms": t.vms, "way": t.layer or EVERYTHING, "busbw": value, "share": slow.get(t), "slow": t in slow}
+        for t, value in found.items()
+    ]
+
+
+def history_text(found: Sequence[Trend]) -> str:
+    """Return a table per set and benchmark: a line per measurement, the newest result, and its change."""
+    if not found:
+        return "no benchmark of a set is recorded on this machine"
+    of = grouped((f"{trend.newest.set}, {trend.newest.benchmark}", trend) for trend in found)
+    return "\n\n".join(f"{safe(name)}\n{_history_table(own)}" for name, own in of.items())
+
+
+def _history_table(found: Sequence[Trend]) -> str:
+    rows = []
+    for trend in found:
+        own = trend.newest
+        day = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d")
+        verdict = "slower" if trend.is_worse else "faster" if trend.is_significant else "as before"
+        change = f"{trend.change:+.1%} {verdict}" if trend.norm else "-"
+        size, value = size_text(own.size) if own.size else "-", f"{own.value:.2f} {own.unit}"
+        rows.append((own.operation, own.ranks, size, value, day, trend.count, change))
+    return table(("what", "ranks", "size", "result", "newest", "runs", "change"), rows)
+
+
+def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
+    """Return the measurements as JSON values; `change` and `slope` are shares."""
+    return [
+        {"newest": t.newest, "results": t.count, "norm": t.norm, "change": t.change, "slope": t.slope}
+        | {"significant": t.is_significant, "worse": t.is_worse}
+        for t in found
+    ]
+
+
+def rails_text(rates: Sequence[RailRate], checks: Sequence[Check], found: Sequence[Accused]) -> str:
+    """Return what each rail reached, the checks, and the uplinks that are slow."""
+    rows = [
+        (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates
+    ]
+    lines = [table(("vm", "rail", "gigabit/s", "link"), rows), *check_lines(checks)]
+    return "\n".join([*lines, *verdict_lines(found, is_clean=not checks)])
