@@ -28,8 +28,8 @@ NAMES = {"message": "message", "remedy": "remedy", "help": "remedy", "help_": "r
 # what a file of an operator holds is judged there: the text of a ValueError is the message, and after a line break the
 # remedy. Elsewhere a ValueError is caught, and becomes part of a message
 OF_FILES = (
-    "resources", "language", "addresses/pool.py", "model/names/networks.py", "training/job.py", "training/quantities.py",
-    "health/profile.py",
+    "resources", "language", "addresses/pool.py", "model/names/networks.py", "training/job.py",
+    "training/quantities.py", "health/profile.py",
 )  # fmt: skip
 NOT_OF_FILES = {"resources/_helpers", "resources/nics/__init__.py"}
 

@@ -124,7 +124,7 @@ def test_a_host_that_is_not_connected(second, code):
 
 @pytest.mark.lab
 def test_on_the_lab(lab):
-    from vsphere_ai.cli.$name import command
+    from vsphere_ai.cli.look.$name import command
 
     words = ["-i", str(INVENTORY), "--limit", "esx01*", "--format", "json"]
     done = CliRunner().invoke(command, words, standalone_mode=False, catch_exceptions=False)

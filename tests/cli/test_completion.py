@@ -80,7 +80,7 @@ def test_nothing_is_offered_and_nothing_said_where_the_names_cannot_be_read(stat
 
 
 def test_an_answer_imports_neither_pydantic_nor_the_api(state):
-    code = "import sys; from vsphere_ai.cli.main import command; from vsphere_ai.cli import completion;" \
+    code = "import sys; from vsphere_ai.cli.main import command; from vsphere_ai.cli.setup import completion;" \
            "completion.answer(command, 'bash_complete'); print(*sys.modules, file=sys.stderr)"  # fmt: skip
     asked = {"_VSPHERE_AI_COMPLETE": "bash_complete", "COMP_WORDS": "vsphere-ai rdma trace tr", "COMP_CWORD": "3"}
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True,

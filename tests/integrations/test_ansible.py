@@ -24,7 +24,7 @@ PROGRAMS = Path(sys.executable).parent
 UPGRADE = PLAYBOOKS / "hardware-upgrade.yml"
 RESULT = re.compile(r"^(ok|changed|fatal): \[\w+\](?:: FAILED!)? => (\{.*\})$", re.MULTILINE)
 IMPATIENT = f"""#!{sys.executable}
-from vsphere_ai.connect import task_monitor
+from vsphere_ai.connect.soap import task_monitor
 from vsphere_ai.execution.actions import context, executor, task_progress
 executor.LOST_CALL, task_progress.STALL, context.TASK_TIMEOUT, task_monitor._WAKE_S = 1.5, 0.5, 1.5, 0.5
 context.Context.task.__defaults__ = (1.5,)

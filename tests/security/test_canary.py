@@ -240,7 +240,7 @@ def test_a_run_leaves_no_passphrase_of_a_key_anywhere(case):
         "session.Session._login", "login_.read_key"
     )
     spelt = spelt.replace(
-        "from vsphere_ai.connect import session", "from vsphere_ai.connect import ssh_login as login_"
+        "from vsphere_ai.connect.soap import session", "from vsphere_ai.connect.secure_shell import ssh_login as login_"
     )
     spelt = spelt.replace("{sabotage}", "")
     crash = case.run("crash", "plan", playbook, inventory="key.yml", code=spelt)
@@ -350,7 +350,7 @@ def timeless(text):
 CRASH = """
 import sys, json, base64, urllib.parse
 from xml.sax import saxutils
-from vsphere_ai.connect import session
+from vsphere_ai.connect.soap import session
 
 def login(self):
     password = self.endpoint.password

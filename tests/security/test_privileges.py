@@ -91,7 +91,7 @@ def test_equal_questions_are_asked_together():
 def sent_methods():
     """Every method of the API that is named in the code that changes or reads something, by its WSDL name."""
     found = {}
-    for name in ("execution", "reading", "planning/windows", "planning/schedule", "resources", "connect"):
+    for name in ("execution", "reading", "planning/scheduling", "resources", "connect"):
         path = ROOT / "vsphere_ai" / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):

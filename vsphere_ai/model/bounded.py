@@ -1,7 +1,7 @@
 """Readers of JSON, YAML and XML that another user may have written: bounded in depth, values and memory.
 
-They raise `ValueError` with a reason that quotes nothing of the text. `language/yaml_files/yaml.py` reads files of operators, and
-knows the place of each value besides.
+They raise `ValueError` with a reason that quotes nothing of the text. `language/yaml_files/yaml.py` reads files of
+operators, and knows the place of each value besides.
 """
 
 from __future__ import annotations
