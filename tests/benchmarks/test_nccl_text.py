@@ -44,7 +44,7 @@ TABLE = {
         ("all_reduce", 9, 16, 189.33, None, {"nccl.no-end"}),
     ],
     "broadcast-2n2g-v100-tcp-old-error-NA": [
-        ("broadcast", 1, None, 0.0, None, {"nccl.no-end", "nccl.not-validated"}),
+        ("broadcast", 1, None, 0.0, None, {"nccl.no-end", "nccl.not-validated", "nccl.warning"}),
     ],
     "diag-built-without-mpi-duplicate-rank0": [(None, 0, None, None, None, {"nccl.no-mpi", "nccl.no-rows"})],
 }
@@ -170,7 +170,7 @@ def test_any_table_is_read_back(job):
 
 def test_every_check_is_on_its_page():
     root = Path(__file__).parents[2]
-    code = "".join(path.read_text("utf-8") for path in (root / "vsphere_ai" / "benchmarks").glob("*.py"))
+    code = "".join(path.read_text("utf-8") for path in (root / "vsphere_ai" / "benchmarks").rglob("*.py"))
     page = (root / "docs" / "benchmarks.md").read_text("utf-8")
     explained = set(re.findall(r"^\| `(nccl[\w.-]+)` \|", page, re.MULTILINE))
     assert set(re.findall(r'Check\("(nccl[\w.-]+)"', code)) | {"nccl.run-failed"} == explained
@@ -241,6 +241,15 @@ vm-01:11:12 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read
         (LOG, {"nccl.rdma", "nccl.no-gpudirect"}),
         (LOG.replace("NET/IB/1", "NET/IB/1/GDRDMA"), {"nccl.rdma"}),
         (LOG.replace("NET/IB/1", "NET/Socket/1"), {"nccl.socket"}),
+        (LOG.replace("NET/IB/1", "NET/tcp;ofi_rxm/1"), {"nccl.socket"}),
+        (LOG.replace("NET/IB/1", "COLLNET/SHARP/0/GDRDMA comm 0x5 nRanks 16"), {"nccl.rdma"}),
+        (LOG.replace("NET/IB/1", "NET/AWS Libfabric/1/GDRDMA"), {"nccl.rdma"}),
+        (
+            "x NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm\n" + LOG.replace("IB/1", "AWS Libfabric/1"),
+            {"nccl.socket"},
+        ),
+        ("x NCCL INFO NET/Socket : Using [0]ens192:10.0.0.5<0>\n" + LOG, {"nccl.rdma", "nccl.no-gpudirect"}),
+        ("x NCCL INFO Using network Socket\n", {"nccl.socket"}),
         (
             "x NCCL INFO NET/IB : No device found.\nx NCCL INFO NET/Socket : Using [0]ens192:10.0.0.5<0>",
             {"nccl.socket"},
@@ -257,8 +266,9 @@ def test_the_log_says_which_way_the_data_went(log, found):
 
 def test_wrong_values_and_failures_fail():
     text = text_of(Job("all_reduce", 8, {32768: (30.0, 31.0)}, wrong=4))
-    (run,) = parse_text([*text.splitlines(), "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])
+    run, after = parse_text([*text.splitlines(), "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])
     assert rules(run) == {"nccl.wrong"}
+    assert rules(after) == {"nccl.error", "nccl.no-rows"}
     (cut,) = parse_text([*text.splitlines()[:12], "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])
     assert "nccl.error" in rules(cut)
 
@@ -300,6 +310,96 @@ def test_random_bytes_stop_nothing():
     lines = ("".join(rng.choices(alphabet, k=rng.randrange(300))) for _ in range(3000))
     for run in parse_text(lines):
         nccl_checks(run)
+
+
+PREFIXES = [
+    "[0] ",
+    "[default0]:",
+    "[trainer3]:",
+    "[1,0]<stdout>:",
+    "    [1,0]<stdout>: ",
+    "[prterun-host-123@1,0]<stdout>: ",
+    "[1,0][vm-01:4711]<stdout>:",
+    "Sat Feb  1 10:00:00 2025[1,0]<stdout>:",
+    "00: ",
+    "[pod/launcher-x7k2/nccl] ",
+    "launcher-x7k2 nccl ",
+    "2025-02-01T10:00:00.123456789Z ",
+    "vm-01: ",
+    "nccl-1  | ",
+    "(Worker pid=1, ip=10.0.0.5) ",
+    "> ",
+    "\x1b[32m[0]\x1b[0m ",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("old", [False, True])
+def test_what_stands_before_the_table_does_not_matter(prefix, old):
+    (run,) = parse_text(text_of(job(old=old, prefix=prefix, devices=not old)).splitlines())
+    (plain,) = parse_text(text_of(job(old=old, devices=not old)).splitlines())
+    assert (run.rows, run.devices, run.average, run.header) == (plain.rows, plain.devices, plain.average, plain.header)
+    assert len(run.rows) == 8
+
+
+def test_times_that_run_on_do_not_part_a_table():
+    lines = text_of(job()).splitlines()
+    stamped = [f"Sat Feb  1 10:00:{at % 60:02d} 2025[1,0]<stdout>:{line}" for at, line in enumerate(lines)]
+    assert [len(run.rows) for run in parse_text(stamped)] == [8]
+    stamped = [f"2025-02-01T10:00:{at % 60:02d}.5Z {line}" for at, line in enumerate(lines)]
+    assert [len(run.rows) for run in parse_text(stamped)] == [8]
+
+
+OLD_HEAD = "size count type redop root time algbw busbw error time algbw busbw error"
+
+
+@pytest.mark.parametrize("keys", ["sum  -1", "sum", "-1", ""])
+def test_columns_are_counted_from_the_right(keys):
+    head = f"# {OLD_HEAD}"
+    row = f" 134217728  33554432  float  {keys}  1300.0 103.24 193.58 2e-06 1298.0 103.40 193.88 2e-06"
+    (run,) = parse_text([head, row])
+    (read,) = run.rows
+    assert (read.redop, read.root) == ("sum" if "sum" in keys else "", -1 if "-1" in keys else None)
+    assert [m.busbw.value for m in read.measures] == [193.58, 193.88]
+    (half,) = parse_text([head, row[: row.index("1300.0")] + row[row.index("1298.0") :]])
+    assert [(r.out_of_place, r.in_place.busbw.value) for r in half.rows] == [(None, 193.88)]
+
+
+def test_bandwidths_that_no_number_of_ranks_gives_and_odd_digits_are_findings():
+    row = "134217728 33554432 float sum {} 1300.0 103.24 260.58 0 1298.0 103.40 260.88 0"
+    (run,) = parse_text(["# Collective test starting: all_reduce_perf", row.format("-1")])
+    assert "nccl.ratio" in rules(run)
+    (run,) = parse_text([f"# {OLD_HEAD}", row.format("-1²")])
+    assert (run.unread, run.rows) == (1, [])
+
+
+CAUSE = (
+    "vm-01:77:80 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.6<51> with status=12 "
+    "opcode=0 len=0 vendor err 129 (Recv) localGid fe80:: hca mlx5_0"
+)
+
+
+def test_a_log_that_has_only_a_failure_is_a_run_that_failed_with_its_cause():
+    failure = "vm-01: Test NCCL failure all_reduce.cu:44 'remote process exited or there was a network error'"
+    (run,) = parse_text([CAUSE, failure])
+    checks = {c.rule: c for c in nccl_checks(run)}
+    assert {"nccl.error", "nccl.cause", "nccl.no-rows"} <= set(checks)
+    assert "vendor err 129" in checks["nccl.cause"].message
+    assert "PFC" in checks["nccl.cause"].remedy
+    (run,) = parse_text(["vm-01: Test timeout (600s)"])
+    assert "nccl.error" in rules(run)
+
+
+def test_a_warning_in_a_run_that_ended_well_is_a_warning():
+    (run,) = parse_text([*text_of(job()).splitlines()[:-6], CAUSE, *text_of(job()).splitlines()[-6:]])
+    assert rules(run) == {"nccl.warning"}
+
+
+def test_two_ranks_that_send_and_receive_are_read():
+    (run,) = parse_text(text_of(job("sendrecv", 2)).splitlines())
+    assert rules(run, 2) == set()
+    (run,) = parse_text(text_of(job("sendrecv", 2, header=False, title=False, footer=False)).splitlines())
+    assert "nccl.ranks" not in rules(run, 2)
 
 
 def flood(megabytes):

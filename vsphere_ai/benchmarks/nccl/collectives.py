@@ -21,8 +21,10 @@ TYPES = {
     "bfloat16": 2,
     "f8e4m3": 1,
     "f8e5m2": 1,
+    "char": 1,
+    "int": 4,
 }
-"""Name of an element type in the tables -> bytes of an element."""
+"""Name of an element type in the tables -> bytes of an element; `char` and `int` are names of old versions."""
 
 
 @dataclass(frozen=True)

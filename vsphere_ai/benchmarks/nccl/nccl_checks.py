@@ -6,6 +6,7 @@ bandwidth: 2/(2-f) for all_reduce, 1/(1-f) for the collectives whose size counts
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +19,13 @@ from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun, Printed, Row
 SLACK = 1e-9
 """Relative error of our own arithmetic."""
 EXAMPLES = 3
+_COMPLETION = re.compile(r"status=(\d{1,4})\b")
+COMPLETIONS = {
+    5: "the queue pair was in error before: look for the first warning of another status",
+    12: "no answer from the peer's NIC: check cables, switch port, MTU, PFC and the GID index on both ends",
+    13: "the peer's NIC had no receive posted: look for the rank that failed first",
+}
+"""Remedy by the status of a completion: ibv_wc_status, linux-rdma/rdma-core libibverbs/verbs.h."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,11 @@ class Ranks:
 
     low: float
     high: float
+
+    @property
+    def contradict(self) -> bool:
+        """Whether no number of ranks gives every row."""
+        return self.low > self.high
 
     @property
     def only(self) -> int | None:
@@ -56,6 +69,8 @@ def inferred_ranks(run: NcclRun) -> Ranks | None:
         high = min(high, inverse(factor.high * (1 + SLACK)))
     if not seen or (isinf(high) and low <= 1):
         return None
+    if isinf(low):
+        return Ranks(inf, 1)  # more than any number of ranks gives
     return Ranks(ceil(low - 1e-6), high if isinf(high) else floor(high + 1e-6))
 
 
@@ -75,6 +90,12 @@ def _as_run(run: NcclRun) -> Iterator[Check]:
         yield Check("nccl.no-mpi", "fail", text, "build nccl-tests with MPI=1, and start it with the same MPI")
     for failure in run.failures:
         yield Check("nccl.error", "fail", failure)
+    is_failed = bool(run.failures) or run.peak is None
+    for warning in run.warnings:
+        if is_failed:
+            yield Check("nccl.cause", "fail", f"NCCL reports: {warning}", _remedy(warning))
+        else:
+            yield Check("nccl.warning", "warn", f"NCCL reports: {warning}", _remedy(warning))
     if run.peak is None:
         yield Check("nccl.no-rows", "unknown", "nothing was measured: the table has no rows")
     elif run.out_of_bounds is None and run.average is None:
@@ -89,7 +110,7 @@ def _as_run(run: NcclRun) -> Iterator[Check]:
 def _rank_checks(run: NcclRun, ranks: int | None) -> Iterator[Check]:
     found = inferred_ranks(run)
     name = run.collective.name if run.collective else ""
-    if found and found.low > found.high:
+    if found and found.contradict:
         text = f"bus and algorithm bandwidth do not belong together: no number of ranks of {name} gives every row"
         yield Check("nccl.ratio", "fail", text)
         return
@@ -149,16 +170,21 @@ def _validation(run: NcclRun) -> Iterator[Check]:
         yield Check("nccl.not-validated", "note", "results were not validated (-c 0)")
 
 
+def _remedy(warning: str) -> str:
+    status = _COMPLETION.search(warning)
+    return COMPLETIONS.get(int(status[1]), "") if status else ""
+
+
 def _transports(run: NcclRun) -> Iterator[Check]:
     seen = run.transport
     if not seen.is_seen:
         text = "the text does not show whether RDMA was used"
         yield Check("nccl.transport", "note", text, "run with NCCL_DEBUG=INFO")
         return
-    sockets = [n for n in (*seen.channels, *(each.partition(":")[0] for each in seen.networks)) if n == "NET/Socket"]
-    rdma = {n: count for n, count in seen.channels.items() if n.startswith("NET/") and n != "NET/Socket"}
-    if sockets or seen.no_rdma_device:
-        why = "NCCL found no RDMA device" if seen.no_rdma_device else "NCCL used TCP sockets (NET/Socket)"
+    rdma = seen.between_nodes
+    if seen.tcp:
+        none = seen.no_rdma_device and seen.tcp == "Socket"
+        why = "NCCL found no RDMA device" if none else f"NCCL used TCP (NET/{seen.tcp})"
         remedy = "check the RDMA device in the guest, NCCL_IB_HCA and NCCL_IB_DISABLE"
         yield Check("nccl.socket", "fail", f"{why} between nodes", remedy)
     elif rdma:
@@ -168,7 +194,7 @@ def _transports(run: NcclRun) -> Iterator[Check]:
         if rest:
             text = f"{rest} of {direct + rest} channels go through the memory of the guest: no GPUDirect RDMA"
             yield Check("nccl.no-gpudirect", "warn", text, "see NCCL_NET_GDR_LEVEL and the kind gpudirect")
-    elif seen.gpudirect["Disabled"]:
+    elif not seen.channels and seen.gpudirect["Disabled"]:
         yield Check("nccl.no-gpudirect", "warn", "GPU Direct RDMA is disabled for its RDMA devices")
 
 

@@ -95,19 +95,50 @@ class Device:
     group: int = 0
 
 
+TCP = ("socket", "sockets", "tcp")
+"""Networks of NCCL and providers of libfabric that are TCP: NET/Socket, `tcp;ofi_rxm`, `sockets`."""
+
+
 @dataclass
 class Transport:
-    """What NCCL_DEBUG=INFO says: channels by transport (``NET/IB/GDRDMA``, ``P2P``), and the network it chose."""
+    """What NCCL_DEBUG=INFO says of the way of the data.
+
+    `channels` are counted by transport (``NET/IB/GDRDMA``, ``P2P``). `networks` are only listed: old versions list
+    NET/Socket at each start. `chosen` is the network that NCCL takes, `provider` that of libfabric below it.
+    """
 
     channels: Counter[str] = field(default_factory=Counter)
     networks: list[str] = field(default_factory=list)
+    chosen: str = ""
+    provider: str = ""
     no_rdma_device: bool = False
     gpudirect: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_seen(self) -> bool:
         """Whether the log says anything of the network."""
-        return bool(self.channels or self.networks or self.gpudirect or self.no_rdma_device)
+        return bool(self.channels or self.networks or self.gpudirect or self.no_rdma_device or self.chosen)
+
+    @property
+    def between_nodes(self) -> Counter[str]:
+        """Channels that leave their node."""
+        return Counter({name: count for name, count in self.channels.items() if "NET/" in name})
+
+    @property
+    def tcp(self) -> str:
+        """The name of TCP as the log has it, where data between nodes goes that way; channels decide, if any."""
+        if names := [name.split("/")[1] for name in self.between_nodes]:
+            return next((name for name in names if self._is_tcp(name)), "")
+        return "" if self.channels and not self.chosen else self._listed()
+
+    def _listed(self) -> str:
+        if self.chosen:
+            return self.chosen if self._is_tcp(self.chosen) else ""
+        return "Socket" if self.no_rdma_device else ""
+
+    def _is_tcp(self, name: str) -> bool:
+        below = self.provider if "fabric" in name.lower() or name.upper() == "OFI" else name
+        return below.lower().partition(";")[0] in TCP
 
 
 @dataclass

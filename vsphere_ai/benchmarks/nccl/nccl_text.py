@@ -1,8 +1,10 @@
-"""Reader of the text of nccl-tests: every layout of the table, prefixes of launchers, several runs in one text.
+"""Reader of the text of nccl-tests: every layout of the table, whatever stands before it in a line, several runs.
 
-A row is two integers, the name of a type, and two groups of figures, found by the names of the header's columns where
-it has one. What is kept is bounded, whatever the length of the text. Layouts: NVIDIA/nccl-tests src/util.cu, where
-`#wrong` came in August 2022 for `error`, "Collective test starting" in June 2025, the version in October 2025.
+A row is two integers, the name of a type, and four or eight figures up to the end of the line (eight or sixteen with
+`-I`), counted from the right, since redop and root may be blank. What stands before a row or a header is the prefix of
+a launcher: it is not looked up in a list, only the times in it are left out. What is kept is bounded, whatever the
+length of the text. Layouts: NVIDIA/nccl-tests src/util.cu, where `#wrong` came in August 2022 for `error`, "Collective
+test starting" in June 2025, the version in October 2025.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from vsphere_ai.benchmarks.nccl.collectives import TYPES
 from vsphere_ai.benchmarks.nccl.nccl_log import read_log
 from vsphere_ai.benchmarks.nccl.nccl_run import Device, Measure, NcclRun, Row, printed
 
@@ -19,11 +22,17 @@ MAX_ROWS, MAX_RUNS, MAX_DEVICES, MAX_SOURCES = 16384, 256, 32768, 1024
 """What is kept of a text: rows, runs, devices, and processes whose output is kept apart."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)? ")  # as kubectl logs --timestamps
-# mpirun --tag-output, srun --label, names of hosts as pdsh writes them
-_TAGGED = re.compile(r"(\[[^\]\s]{1,80}\])<std(?:out|err|diag)>:?")
-_LABELLED = re.compile(r"\s*(\d{1,7}): ?(?=[\s\d#]|$)|([A-Za-z0-9][\w.-]{0,80}): (?=\s*[\d#])")
-_ROW = re.compile(r"\s*(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{2,15})(\s+\S.*)")
+# RFC 3339 and its like (kubectl logs --timestamps), ctime (mpirun --timestamp-output), a time of day
+_TIMES = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{0,12}(?:Z|[+-]\d\d:?\d\d)?"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?: \d{4})?"
+    r"|\d\d:\d\d:\d\d[\d.,]{0,12}"
+)
+_ROW = re.compile(r"(?<![\w.,:-])(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{1,15})(\s+\S.*)")
+_COMMENT = re.compile(
+    r"#\s*(?:size\s+count\s|nThread\s|Rank\s+\d|Out of bounds values|Avg bus bandwidth|Collective test |"
+    r"nccl-tests version|error: )"
+)
 _HEADER = re.compile(r"nThread\s+(\d{1,9})\s+nGpus\s+(\d{1,9})\s+minBytes\s+(\d{1,19})\s+maxBytes\s+(\d{1,19})")
 _SETTINGS = re.compile(r"(warmup iters|agg iters|iters|validation|graph):\s*(\d{1,9})")
 _RANK = re.compile(
@@ -34,6 +43,9 @@ _FOOTER = re.compile(r"#\s*(Out of bounds values|Avg bus bandwidth)\s*:\s*(\S+)\
 _PROGRAM = re.compile(r"#\s*Collective test (starting|concluded):\s*(\S+)")
 _VERSION = re.compile(r"#\s*nccl-tests version\s+(\S+)")
 _LIBRARY = re.compile(r"NCCL version\s+(\d\S*)")
+_ROOT = re.compile(r"-?\d{1,9}", re.ASCII)
+_REDOP = re.compile(r"[A-Za-z]\w{0,15}")
+_LOGGED = ("NCCL", "Test ", "NET/")
 
 
 def parse_text(lines: Iterable[str]) -> tuple[NcclRun, ...]:
@@ -55,19 +67,20 @@ class NcclTextReader:
 
     @property
     def runs(self) -> tuple[NcclRun, ...]:
-        """The runs so far."""
-        return tuple(self._runs)
+        """The runs so far; a failure that is reported outside of any of them is a run that has nothing else."""
+        is_failed = bool(self._before.failures or (self._before.warnings and not self._runs))
+        return (*self._runs, self._before) if is_failed else tuple(self._runs)
 
     def feed(self, line: str) -> None:
         """Read the next line; longer ones are cut at `MAX_LINE`."""
-        source, text = _without_prefix(line[:MAX_LINE])
-        row = _ROW.match(text)
-        if row:
-            self._row(source, row)
-        elif text.startswith("#"):
-            self._comment(source, text)
-        elif "NCCL" in text or "Test " in text or "NET/" in text:
-            self._log(text)
+        text = line[:MAX_LINE].rstrip()
+        text = _ESCAPES.sub("", text) if "\x1b" in text else text
+        if comment := _COMMENT.search(text):
+            self._comment(_source(text[: comment.start()]), text[comment.start() :])
+        elif (row := _ROW.search(text)) and self._row(_source(text[: row.start()]), row):
+            pass
+        elif any(word in text for word in _LOGGED):
+            self._log(text.strip())
 
     def _log(self, text: str) -> None:
         run = self._runs[-1] if self._runs and not _has_ended(self._runs[-1]) else self._before
@@ -86,17 +99,32 @@ class NcclTextReader:
             self._of[key] = run
         return self._of[key]
 
-    def _row(self, source: str, row: re.Match[str]) -> None:
-        run = self._run(source)
+    def _row(self, source: str, row: re.Match[str]) -> bool:
+        """Read a row; return whether it is one of a table, readable or not."""
+        run = self._table(source)
+        columns = run.columns if run else ()
+        measured = _measured(columns, row[4].split())
+        if measured is None or (row[3] not in TYPES and not columns):
+            # a line of a log may begin like a row; in a table it is a row that something else wrote into
+            if run is None or not columns:
+                return False
+            run.unread += 1
+            return True
+        run = run or self._run(source)
         if self._rows >= MAX_ROWS:
             run.dropped += 1
-        elif (found := _measured(run.columns, row[4].split())) is None:
-            # a line of a log may begin like a row; in a table it is a row that something else wrote into
-            run.unread += bool(run.columns)
         else:
             self._rows += 1
-            redop, root, out, inside = found
+            redop, root, out, inside = measured
             run.rows.append(Row(int(row[1]), int(row[2]), row[3], redop, root, out, inside))
+        return True
+
+    def _table(self, source: str) -> NcclRun | None:
+        """Return the run to which a row of a source belongs, also where a log wrote into the line before it."""
+        if source in self._of:
+            return self._of[source]
+        others = [known for known in self._of if source.startswith(known) and "NCCL" in source]
+        return self._of[max(others, key=len)] if others else None
 
     def _comment(self, source: str, text: str) -> None:
         names = tuple(text[1:].split())
@@ -113,7 +141,7 @@ class NcclTextReader:
             run.program, run.concluded = found[2], found[1] == "concluded"
         elif found := _VERSION.match(text):
             self._run(source, new=True).tests_version = found[1]
-        elif text.startswith("# error:") and len(text) > len("# error: "):
+        elif text.startswith("# error: ") and text[9:].strip():
             self._run(source).failures.append(text[9:].strip()[:200])
 
     def _columns(self, source: str, names: tuple[str, ...]) -> None:
@@ -140,18 +168,9 @@ def _has_ended(run: NcclRun) -> bool:
     return run.concluded or run.out_of_bounds is not None or run.average is not None
 
 
-def _without_prefix(line: str) -> tuple[str, str]:
-    """Return the launcher's prefix, empty without one, and the rest of a line."""
-    text = _ESCAPES.sub("", line) if "\x1b" in line else line
-    stamp = _STAMP.match(text)
-    text = text[stamp.end() :] if stamp else text
-    tagged = _TAGGED.match(text)
-    if tagged:
-        return tagged[1], text[tagged.end() :].strip()
-    labelled = _LABELLED.match(text)
-    if labelled:
-        return labelled[1] or labelled[2], text[labelled.end() :].strip()
-    return "", text.strip()
+def _source(prefix: str) -> str:
+    """Return what tells the processes apart that write into one text: a prefix without the times in it."""
+    return " ".join(_TIMES.sub("", prefix).split())
 
 
 Measured = tuple[str, int | None, Measure | None, Measure | None]
@@ -159,28 +178,24 @@ Measured = tuple[str, int | None, Measure | None, Measure | None]
 
 def _measured(columns: Sequence[str], tokens: list[str]) -> Measured | None:
     """Return redop, root and the two measurements of what follows the type; None where it does not fit."""
-    if "timestamp" in columns:  # a date and a time
-        columns, tokens = [c for c in columns if c != "timestamp"], tokens[:-2]
-    starts = [at - 3 for at, name in enumerate(columns) if name in ("time", "cputime")]
+    if len(tokens) > 2 and _TIMES.fullmatch(" ".join(tokens[-2:])):
+        tokens = tokens[:-2]
+    starts = [at for at, name in enumerate(columns) if name in ("time", "cputime")]
     width = starts[1] - starts[0] if len(starts) == 2 else 4
     if width < 4:
         return None
-    keys = len(tokens) - 2 * width
-    if len(starts) == 2 and keys != starts[0]:
-        if len(tokens) != starts[0] + width:
-            return None
-        keys, only = starts[0], True  # replayed traces have the in-place half only
-    else:
-        only = False
-    if not 0 <= keys <= 2:
+    # replayed traces, and -O of old versions, have one half only; it is the one in place
+    halves = next((n for n in (2, 1) if 0 <= len(tokens) - n * width <= 2), 0)
+    if not halves:
         return None
-    halves = [tokens[keys:]] if only else [tokens[keys : keys + width], tokens[keys + width :]]
-    measures = [_measure(half) for half in halves]
-    if None in measures:
+    keys, figures = tokens[: len(tokens) - halves * width], tokens[len(tokens) - halves * width :]
+    measures = [_measure(figures[at : at + width]) for at in range(0, len(figures), width)]
+    roots = [key for key in keys if _ROOT.fullmatch(key)]
+    redops = [key for key in keys if _REDOP.fullmatch(key)]
+    if None in measures or len(roots) > 1 or len(redops) > 1 or len(roots) + len(redops) != len(keys):
         return None
-    redop = next((t for t in tokens[:keys] if not t.lstrip("-").isdigit()), "")
-    root = next((int(t) for t in tokens[:keys] if t.lstrip("-").isdigit() and len(t) < 10), None)
-    return redop, root, None if only else measures[0], measures[-1]
+    redop, root = "".join(redops), int(roots[0]) if roots else None
+    return redop, root, measures[0] if halves == 2 else None, measures[-1]
 
 
 def _measure(tokens: Sequence[str]) -> Measure | None:

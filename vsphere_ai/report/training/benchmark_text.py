@@ -73,7 +73,7 @@ def _about(run: NcclRun) -> str:
         counted(run.declared_ranks, "rank")
         if run.declared_ranks
         else f"{found} ranks by its bandwidths"
-        if found
+        if found and not found.contradict
         else ""
     )
     hosts = len({d.host for d in run.devices})
@@ -125,7 +125,7 @@ def _run_document(parsed: ParsedRun) -> dict[str, object]:
     return {
         "file": parsed.file,
         "collectives": [c.name for c in run.collectives],
-        "ranks": {"declared": run.declared_ranks, "inferred": str(found) if found else None},
+        "ranks": {"declared": run.declared_ranks, "inferred": str(found) if found and not found.contradict else None},
         "busbw": run.peak,
         "size": run.largest,
         "average": run.average.value if run.average else None,
