@@ -169,7 +169,7 @@ def _has_ended(run: NcclRun) -> bool:
 
 
 def _source(prefix: str) -> str:
-    """Return what tells the processes apart that write into one text: a prefix without the times in it."""
+    """Return the name of the process that wrote a line: its prefix without the times in it."""
     return " ".join(_TIMES.sub("", prefix).split())
 
 
