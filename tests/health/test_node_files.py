@@ -56,7 +56,6 @@ def test_the_number_of_gpus_is_that_of_the_last_one():
     [
         ("* || check_hw_eth", "needs 1"),
         ("* | check_hw_eth eth0", "no check"),
-        ("* || check_hw_ether eth0", "no check of NHC"),
         ("/n0[1-/ || check_fs_free / 5%", "regular expression"),
         ("/n0 || check_fs_free / 5%", "not closed"),
         ("{n[1-4] || check_fs_free / 5%", "not closed"),
@@ -97,6 +96,20 @@ def test_any_text_is_read(text):
     lines, faults = nhc.read(text)
     assert all(nhc.matches(line.mask, "n1") in (True, False) for line in lines)
     assert all(f.line >= 1 for f in faults)
+
+
+def test_a_check_of_a_site_is_not_looked_at_and_stands():
+    lines, (note,) = nhc.read("* || check_hw_ether eth0\n* || check_gpu_xgmi 16\n")
+    assert (note.is_note, note.line, len(lines)) == (True, 1, 2)
+    assert "check_hw_ether" in note.message
+    lines, (note,) = nhc.read("check_fs_free / 5%\n")
+    assert (note.is_note, lines) == (True, ())
+
+
+def test_memory_that_is_not_known_is_no_check():
+    text = nhc.written(NODES, {n.vm: nhc.Size(1, 16, 0) for n in NODES}, "train")
+    assert "check_hw_cpuinfo 1 16 16" in text
+    assert "physmem" not in text
 
 
 def test_assignments_are_lines_of_their_own():

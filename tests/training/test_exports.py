@@ -14,7 +14,9 @@ from training.nodes import job, node, nodes
 from vsphere_ai.cli.train.render import command
 from vsphere_ai.cli.train.render_job import FORMATS
 from vsphere_ai.training.exports import EXPORTS
-from vsphere_ai.training.exports.slurm import expanded, host_list
+from vsphere_ai.training.exports.finding import faults
+from vsphere_ai.training.exports.slurm import host_list
+from vsphere_ai.training.exports.slurm_check import expanded
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.machine import machine_of
 
@@ -152,6 +154,7 @@ def tf(cluster=None, kind="worker", index=0):
 
 
 SLURM = "### slurm.conf\nNodeName=a,b Gres=gpu:1\n"
+GRES = "### slurm.conf\nGresTypes=gpu\nNodeName=n1 Gres=gpu:{}\n### gres.conf\n{}\n"
 BROKEN = [
     ("hostfile", "a slot=1\n", 1),
     ("hostfile", "a slots=1\n-b slots=1\n", 2),
@@ -164,7 +167,7 @@ BROKEN = [
     ("deepspeed", "", 0),
     ("accelerate", "a: [", 0),
     ("accelerate", "", 0),
-    ("accelerate", machines({"num_machines": "2"}), 2),
+    ("accelerate", machines({"num_machines": "two"}), 2),
     ("accelerate", machines({"num_processes": 5}), 2),
     ("accelerate", machines({"machine_rank": 2}), 2),
     ("accelerate", machines({}, {}), 2),
@@ -217,7 +220,99 @@ def test_what_breaks_a_rule_is_found_on_its_line(name, text, line):
     ],
 )
 def test_files_of_others_that_are_right(name, text):
-    assert EXPORTS[name].check(text) == []
+    assert faults(EXPORTS[name].check(text)) == []
+
+
+# format, text, and the verdicts of what there is to report, the lines that they are on
+READ = [
+    ("hostfile", "a\tslots=8\n", ()),
+    ("hostfile", "a slots = 8 max-slots=8 username=me\n// b\n/* c\nd */ e slots=2 # f\n", ()),
+    ("hostfile", "me@a cpu=4\n^b\n10.0.0.1\nfe80::1 slots=1\n", ()),
+    ("hostfile", "a:8\n", ("warn 1",)),
+    ("hostfile", "1a.example.com\n", ("warn 1",)),
+    ("hostfile", "+n0\n", ("fail 1",)),
+    ("hostfile", "a cpu_set=0\n", ("warn 1",)),
+    ("hostfile", "rank 0=a slot=1\n", ("info 1",)),
+    ("hostfile", "a slots=x\n", ("fail 1",)),
+    ("deepspeed", "a slots=8 max_slots=8\nb slots=2 # two\n  # c\n", ("info 1", "info 2")),
+    ("deepspeed", "a   slots=0\n", ("warn 1",)),
+    ("deepspeed", "a slots = 8\n", ("fail 1",)),
+    ("accelerate", "distributed_type: FSDP\nfsdp_config: {}\n", ()),
+    ("accelerate", "num_processes: 2\n", ("fail 1",)),
+    ("accelerate", "distributed_type: MULTI_GPU\nnum_processes: 1\n", ("fail 1",)),
+    ("accelerate", "distributed_type: MULTI_GPU\ngpu_ids: '0'\n", ("fail 1",)),
+    ("accelerate", "distributed_type: 'NO'\nipex_config: {}\n", ("warn 1",)),
+    ("accelerate", "distributed_type: 'NO'\nnum_machines: 2\n", ("fail 1",)),
+    ("accelerate", "compute_environment: AMAZON_SAGEMAKER\nprofile: x\n", ("info 1",)),
+    ("nccl-env", "NCCL_IB_HCA = mlx5_0\n", ("fail 1",)),
+    ("nccl-env", " NCCL_IB_HCA=mlx5_0\n", ("fail 1",)),
+    ("nccl-env", 'NCCL_SOCKET_IFNAME="ens192"\n', ("fail 1",)),
+    ("nccl-env", "NCCL_IB_HCA=mlx5_0 # the first\n", ("fail 1",)),
+    ("nccl-env", "NCCL_IB_DISABLE=true\n", ("warn 1",)),
+    ("nccl-env", "NCCL_IB_TC=010\nNCCL_IB_SL=0x1\nNCCL_BUFFSIZE=8M\n", ("warn 1", "warn 3")),
+    ("nccl-env", "NCCL_DEBUG=info\nFI_PROVIDER=efa\nUCX_TLS=rc\n", ()),
+    ("nccl-env", "NCCL_IB_HCA==mlx5_0:1:0:1,mlx5_1\n", ()),
+    ("nccl-env", "NCCL_IB_TC=1\nNCCL_IB_TC=1\n", ("warn 2",)),
+    ("nccl-env", "PATH=/bin\n", ("info 1",)),
+    ("nccl-env", "NCCL_X=" + "x" * 1024, ("fail 1",)),
+    ("ansible", "[gpu]\nn[01:16] ansible_user=me\n[all:vars]\nx=1\n[gpu:children]\nother\n[other]\n", ()),
+    ("ansible", "[gpu]\na\n[gpu:children]\nother\n", ("fail 4",)),
+    ("ansible", "[gpu]\na b\n", ("fail 2",)),
+    ("ansible", "[gpu:hostz]\na\n", ("fail 1",)),
+    ("ansible", "a ansible_host=10.0.0.1\n", ()),
+    ("ansible", "all: {hosts: [a, b]}\n", ("fail 0",)),
+    ("ansible", "all: {hosts: a}\n", ()),
+    ("ansible", "plugin: aws_ec2\n", ("info 0",)),
+    ("ansible", "a-b: {hosts: {x: }}\n", ("warn 0",)),
+    ("ansible", "x: {hosts: {a: {ansible_host: h, ansible_port: 1}, b: {ansible_host: h, ansible_port: 2}}}\n", ()),
+    ("slurm", "ClusterName=x\nMpiDefault=pmix\nNodeName=n[1-2] CPUs=8\n", ("info 2",)),
+    ("slurm", 'nodename=n1 \\\n  cpus=4 Feature="a b" # four\nPartitionName=p Nodes=n1\n', ()),
+    (
+        "slurm",
+        "NodeName=DEFAULT Gres=gpu:1\nGresTypes=gpu\nNodeName=r[1-2]n[1-4]-ib\nPartitionName=p Nodes=r2n4-ib\n",
+        (),
+    ),
+    ("slurm", "NodeName=n1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=8\n", ()),
+    ("slurm", "NodeName=n1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUs=9\n", ("warn 1",)),
+    ("slurm", "NodeSet=s Nodes=n1\nNodeName=n1\nPartitionName=p Nodes=s\n", ()),
+    ("slurm", "NodeName=n[1-[2-3]]\n", ("fail 1",)),
+    ("slurm", "NodeName=n1 CPUs\n", ("fail 1",)),
+    ("slurm", "SwitchName=a Nodes=n[1-4]\nSwitchName=b Switches=a LinkSpeed=4\n", ()),
+    ("slurm", "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Nodes=n2\n", ("fail 1",)),
+    ("slurm", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", ("fail 1", "fail 2")),
+    ("slurm", "AutoDetect=nvml\nNodeName=n1 Name=gpu Count=8\n", ()),
+    ("slurm", "NodeName=n1 Name=gpu File=/dev/nvidia[0-3] Count=8\n", ("warn 1",)),
+    (
+        "slurm",
+        GRES.format("h100:8", "Name=gpu Type=h100 File=/dev/nvidia[0-3]\nName=gpu Type=h100 File=/dev/nvidia[4-7]"),
+        (),
+    ),
+    ("slurm", GRES.format("8", "NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-3]"), ("fail 3",)),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "verdicts"), READ, ids=[f"{r[0]}-{n}" for n, r in enumerate(READ)])
+def test_a_file_is_judged_as_its_reader_reads_it(name, text, verdicts):
+    found = EXPORTS[name].check(text)
+    assert tuple(f"{f.verdict} {f.line}" for f in found) == verdicts, found
+
+
+ANSIBLE = [text for name, text, *_ in (*BROKEN, *READ) if name == "ansible"]
+
+
+@pytest.mark.parametrize("text", ANSIBLE, ids=[str(n) for n in range(len(ANSIBLE))])
+def test_ansible_refuses_the_inventories_that_have_a_fault(text, tmp_path):
+    loading = pytest.importorskip("ansible.parsing.dataloader")
+    from ansible.inventory.manager import InventoryManager
+
+    path = tmp_path / ("hosts" if text[0] == "[" or "=" in text.split("\n")[0] else "hosts.yml")
+    path.write_text(text)
+    found = EXPORTS["ansible"].check(text)
+    if any(each.verdict == "info" for each in found):
+        return  # another program's file
+    manager = InventoryManager(loader=loading.DataLoader(), sources=[str(path)])
+    has_hosts = not faults(found) and not any(each.message == "no host is listed" for each in found)
+    assert bool(manager.list_hosts()) is has_hosts
 
 
 def test_the_commands(tmp_path):

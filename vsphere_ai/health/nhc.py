@@ -37,15 +37,17 @@ CHECKS = frozenset(
             for n in ("service", "daemon", "blacklist", "unauth_users", "cpu", "mem", "physmem", "time", "kswapd")
         ),
         "check_ps_loadavg",
+        "check_ps_userproc_lineage",
     )
 )
-"""Checks that NHC brings along; sites add their own."""
+"""Checks that NHC 1.4.3 brings along. A check is evaluated by bash: any function or program of a site may be one."""
 OF_AZURE = frozenset(
     f"check_{n}"
     for n in (
-        "gpu_count", "nvlink_status", "gpu_xid", "gpu_bw", "gpu_ecc", "gpu_clock_throttling", "gpu_persistence",
-        "app_gpu_clocks", "gpu_vbios", "nccl_allreduce", "nccl_allreduce_ib_loopback", "ib_bw_gdr", "ib_bw_non_gdr",
-        "ib_link_flapping", "hw_topology", "cpu_stream", "nvme_count",
+        "gpu_count", "nvlink_status", "nvlink_enabled", "gpu_xid", "gpu_bw", "gpu_ecc", "ecc", "gpu_clock_throttling",
+        "gpu_persistence", "gpu_xgmi", "rocm_gpu_bw", "app_gpu_clocks", "vbios_version", "nccl_allreduce",
+        "nccl_allreduce_ib_loopback", "rccl_allreduce", "ib_bw_gdr", "ib_bw_non_gdr", "ib_link_flapping", "hw_topology",
+        "cpu_stream", "nvme_count",
     )
 )  # fmt: skip
 LEAST: dict[str, int] = {
@@ -55,6 +57,7 @@ LEAST: dict[str, int] = {
 }  # fmt: skip
 """Arguments that a check needs at least."""
 SEPARATOR = "||"
+_UNKNOWN = "not looked at: {} is no check of NHC or of Azure's set"
 _RANGE = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*=")
 
@@ -72,12 +75,13 @@ class NhcLine:
 
 @dataclass(frozen=True)
 class NhcFault:
-    """What is wrong at a line and column (both from 1), and what would work."""
+    """What is wrong at a line and column (both from 1), and what would work; `is_note`: NHC reads it all the same."""
 
     line: int
     column: int
     message: str
     help: str = ""
+    is_note: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,8 @@ def _size_checks(sizes: Mapping[str, Size], node: Node) -> tuple[str, ...]:
     if size is None:
         return ()
     cpus = f"check_hw_cpuinfo {size.sockets} {size.cpus} {size.cpus}"
+    if not size.memory_gb:
+        return (cpus,)  # not known, or below 1 GB: 0gb would drain the node
     return (cpus, f"check_hw_physmem {size.memory_gb}gb {size.memory_gb}gb 5%")
 
 
@@ -155,12 +161,14 @@ def read(text: str) -> tuple[tuple[NhcLine, ...], tuple[NhcFault, ...]]:
             if _ASSIGNMENT.match(stripped):
                 lines.append(NhcLine(number, "*", assignment=stripped))
             else:
-                faults.append(NhcFault(number, column, "this is no check", "write MASK || CHECK ARGUMENTS"))
+                # NHC takes the whole line for the mask and for the check: no host has that name
+                text = "this is no check: without '||' the line never runs"
+                faults.append(NhcFault(number, column, text, "write MASK || CHECK ARGUMENTS", is_note=True))
             continue
         own = _line(number, mask.strip(), rest.strip())
         wrong = list(_faults(own, raw)) if own else [NhcFault(number, column, "a quote is not closed")]
         faults += wrong
-        lines += [own] if own and not wrong else []
+        lines += [own] if own and all(fault.is_note for fault in wrong) else []
     return tuple(lines), tuple(faults)
 
 
@@ -183,7 +191,7 @@ def _faults(line: NhcLine, raw: str) -> Iterator[NhcFault]:
     if not line.check:
         yield NhcFault(line.number, raw.find(SEPARATOR) + 1, "no check follows")
     elif line.check not in CHECKS | OF_AZURE:
-        yield NhcFault(line.number, column, f"{line.check} is no check of NHC", "sites that add checks: leave this be")
+        yield NhcFault(line.number, column, _UNKNOWN.format(line.check), is_note=True)
     elif len(line.arguments) < LEAST.get(line.check, 0):
         yield NhcFault(line.number, column, f"{line.check} needs {LEAST[line.check]} arguments or more")
 

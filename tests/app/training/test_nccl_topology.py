@@ -114,3 +114,49 @@ def test_a_bridge_without_a_class_is_found():
     text = '<system version="1">\n<cpu numaid="0">\n<pci busid="ffff:ff:01.0">\n<pci busid="0000:03:00.0"/>\n</pci>\n'
     (found,) = nccl_topo.check(f"{text}</cpu>\n</system>\n")
     assert found.line == 3
+
+
+PCI = '<pci busid="0000:{:02x}:00.0" class="0x020000"/>'
+
+
+def topology(inner="", head='version="1"', cpu='numaid="0"'):
+    return f"<system {head}><cpu {cpu}>{inner}</cpu></system>"
+
+
+# what NVIDIA/nccl src/graph/xml.cc does with a file: reads it (""), reads it and loses or warns, or refuses it
+READ = [
+    (topology(), ""),
+    (topology('<pci busid="0000:0b:00.0" class="0x020000" />'), ""),
+    (topology('<pci  busid="0000:0b:00.0"   class="0x020000"></pci>'), ""),
+    (topology().replace("><", ">\r\n <!-- a comment -->\n<"), ""),
+    (topology(head='version="1.0"'), ""),
+    (topology(head='version="2"'), "fail"),
+    (topology(head=""), "fail"),
+    (topology(head="version='1'"), "warn"),
+    (topology().replace("<cpu", "\t<cpu"), "fail"),
+    ("<?xml version='1.0'?>" + topology(), "fail"),
+    ("<!DOCTYPE system>" + topology(), "fail"),
+    ("\ufeff" + topology(), "fail"),
+    (topology("text"), "fail"),
+    (topology(cpu='numaid="0"\n affinity="f"'), "fail"),
+    (topology(cpu='numaid ="0"'), "fail"),
+    (topology(cpu="numaid"), "fail"),
+    (topology().replace("</cpu>", "</cpu >"), "fail"),
+    (topology().replace("</cpu>", ""), "fail"),
+    (topology() + topology(), "fail"),
+    ("", "fail"),
+    (topology(cpu='numaid="0" arch="' + "x" * 253 + '"'), ""),
+    (topology(cpu='numaid="0" arch="' + "x" * 254 + '"'), "fail"),
+    (topology(cpu='numaid="0" numaid="1"'), "warn"),
+    (topology(cpu='numaid="0"' + " " * 16 + 'affinity="f"'), "fail"),
+    (topology('<other><pci busid="x"/></other>'), "warn"),
+    (topology("".join(PCI.format(n) for n in range(253))), ""),
+    (topology("".join(PCI.format(n) for n in range(254))), "fail"),
+    (topology("<other/>" * 300), "warn"),
+]
+
+
+@pytest.mark.parametrize(("text", "verdict"), READ, ids=[str(n) for n in range(len(READ))])
+def test_a_file_is_judged_as_the_parser_of_nccl_reads_it(text, verdict):
+    found = {each.verdict for each in check(text)}
+    assert found == ({verdict} if verdict else set()), check(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.training.launch.export import ExportFinding
 
 FORMATS = {
     "hostfile": "Write the host file of Open MPI, or check one.",
@@ -26,9 +28,18 @@ FORMATS = {
 _MORE = """{}
 
     The nodes are those of a training job, looked up now; what is written is read back before it is printed. With
-    --check a FILE of this format is read by the same rules instead, without a connection. Exits 1 where it breaks one.
-    Changes nothing.
+    --check a FILE of this format is read as its own program reads it, without a connection: exits 1 where that program
+    refuses the file or silently misreads it. Warnings, and what no rule is about, are printed. Changes nothing.
 """
+
+
+def show_findings(file: str, findings: Sequence[ExportFinding]) -> int:
+    """Print what there is to report about a checked file; return 1 where its reader refuses or misreads it, else 0."""
+    for each in findings:
+        click.echo(f"{file}{f':{each.line}' if each.line else ''}: {each.text}")
+    if not findings:
+        click.echo(f"{file}: no issues")
+    return int(any(each.verdict == "fail" for each in findings))
 
 
 def commands() -> list[click.Command]:
@@ -52,10 +63,6 @@ def _command(name: str, words: str) -> click.Command:
             click.echo(app.export_job(app.JobExportRequest(name, job, estate), show_event), nl=False)
             return 0
         found = app.check_job_export(name, checked or Path())
-        for each in found:
-            click.echo(f"{checked}{f':{each.line}' if each.line else ''}: {each.message}")
-        if not found:
-            click.echo(f"{checked}: nothing stands against it")
-        return int(bool(found))
+        return show_findings(str(checked), found)
 
     return command

@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import variable_options
+from vsphere_ai.model.text import counted
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -24,8 +25,10 @@ def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: E
     from vsphere_ai import app
 
     if checking:
-        count = app.check_node_files(form, [Path(file) for file in what])
-        click.echo(f"{count} checks, no fault" if form == "nhc" else f"{count} rules, no fault")
+        checked = app.check_node_files(form, [Path(file) for file in what])
+        for note in checked.notes:
+            click.echo(note)
+        click.echo(f"{counted(checked.count, 'check' if form == 'nhc' else 'rule')}, no fault")
     else:
         click.echo(app.export_nodes(app.NodesExportRequest(form, what, chosen, estate), show_event), nl=False)
     return 0

@@ -10,6 +10,7 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options, width
+from vsphere_ai.cli.train.render_job import show_findings
 
 if TYPE_CHECKING:
     from vsphere_ai.app import TopologyRequest, TopologyResult
@@ -46,11 +47,7 @@ def command(request: TopologyRequest, folder: Path | None, checked: Path | None,
     if checked is None:
         return _write(app.nccl_topologies(request, show_event), folder, form)
     found = app.check_topology(checked, request, show_event)
-    for each in found:
-        click.echo(f"{checked}{f':{each.line}' if each.line else ''}: {each.message}")
-    if not found:
-        click.echo(f"{checked}: nothing stands against it")
-    return int(bool(found))
+    return show_findings(str(checked), found)
 
 
 def _write(result: TopologyResult, folder: Path | None, form: str) -> int:

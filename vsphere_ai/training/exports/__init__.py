@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.training.exports import ansible, frameworks, hostfiles, nccl_conf, slurm
+from vsphere_ai.training.exports import (
+    accelerate_config,
+    ansible,
+    ansible_check,
+    frameworks,
+    hostfiles,
+    nccl_conf,
+    slurm,
+    slurm_check,
+)
 from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 
@@ -22,9 +31,9 @@ class Export:
 EXPORTS: Mapping[str, Export] = {
     "hostfile": Export(hostfiles.write, hostfiles.check),
     "deepspeed": Export(hostfiles.write, hostfiles.check_deepspeed),
-    "accelerate": Export(frameworks.write_accelerate, frameworks.check_accelerate),
+    "accelerate": Export(accelerate_config.write, accelerate_config.check),
     "tf-config": Export(frameworks.write_tf_config, frameworks.check_tf_config),
     "nccl-env": Export(nccl_conf.write, nccl_conf.check, has_rails=True),
-    "ansible": Export(ansible.write, ansible.check, has_rails=True),
-    "slurm": Export(slurm.write, slurm.check),
+    "ansible": Export(ansible.write, ansible_check.check, has_rails=True),
+    "slurm": Export(slurm.write, slurm_check.check),
 }

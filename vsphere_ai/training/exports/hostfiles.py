@@ -1,19 +1,33 @@
 """Host files of Open MPI and DeepSpeed: a line per node, ``ADDRESS slots=N``, in the order of the ranks.
 
-Sources: Open MPI, mpirun(1), "Specifying Host Nodes"; DeepSpeed, launcher/runner.py, fetch_hostfile.
+Sources: open-mpi/ompi orte/util/hostfile/hostfile_lex.l and openpmix/prrte src/util/hostfile/hostfile_lex.l (Open MPI 4
+and 5); deepspeedai/DeepSpeed deepspeed/launcher/runner.py, _parse_hostfile.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from vsphere_ai.training.exports.finding import Finding, lines_of
+from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers.mpi import host_file
 
 _DEEPSPEED = re.compile(r"(\S+)\s+slots=(\d+)")
-_OPTION = re.compile(r"(slots|max_slots|max-slots)\s*=\s*(\d+)")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
+_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|#[^\n]*", re.DOTALL)
+_HOST = re.compile(r"\^?(?:[\w.+-]+@)?([\w,:*-][\w.,:*-]*)", re.ASCII)
+_DOTTED = re.compile(r"\d[^.]*\.(?=.*[A-Za-z])", re.ASCII)
+_MPICH = re.compile(r"[^:]+:\d+")
+_OPTION = re.compile(r"([\w-]+)[ \t\f]*=[ \t\f]*(\S+)", re.ASCII)
+_SLOTS = {"slots", "count", "cpu"}
+_MOST = {f"{a}{sign}{b}" for a in ("slots", "cpus", "cpu", "count") for sign in "-_" for b in ("max",)}
+_MOST |= {f"max{sign}{b}" for sign in "-_" for b in ("slots", "cpus", "cpu", "count")}
+_COUNTS = {"boards", "sockets", "cores", "port"} | {
+    f"{name}{sign}per{sign}{of}" for name, of in (("sockets", "board"), ("cores", "socket")) for sign in "-_"
+}
+_WORDS = {"username", "user-name", "user_name", "cpu_set", "cpu-set"}
+_ONE_VERSION = {"port": "Open MPI 5", "cpu_set": "Open MPI 4", "cpu-set": "Open MPI 4"}
+KEYS = "slots=N, max_slots=N"
 
 
 def write(plan: Plan) -> str:
@@ -22,38 +36,71 @@ def write(plan: Plan) -> str:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what stands against a host file of Open MPI. A host may be listed again: its slots are added."""
-    found = []
-    for number, line in lines_of(text):
-        host, _, rest = line.partition(" ")
-        if not _HOST.fullmatch(host):
-            found.append(Finding(number, f"'{host}' is no host"))
-        left = _OPTION.sub("", rest).strip()
-        if left:
-            found.append(Finding(number, f"'{left}' is none of slots=N, max_slots=N"))
-        options = {name.replace("-", "_"): int(value) for name, value in _OPTION.findall(rest)}
-        if options.get("slots") == 0:
-            found.append(Finding(number, "slots=0 starts nothing on this host"))
-        if options.get("max_slots", 1 << 30) < options.get("slots", 0):
-            found.append(Finding(number, "max_slots is less than slots"))
-    return found or _empty(text)
+    """Return what there is to report about a host file of Open MPI. A host may be listed again: its slots are added."""
+    bare = _COMMENTS.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    lines = [(number, line.strip()) for number, line in enumerate(bare.splitlines(), 1) if line.strip()]
+    found = [finding for number, line in lines for finding in _line(number, line)]
+    return found if lines else [Finding(0, "no host is listed")]
+
+
+def _line(number: int, line: str) -> Iterator[Finding]:
+    host, _, rest = re.sub(r"[ \t\f]+", " ", line).partition(" ")
+    if host == "rank":
+        yield Finding(number, "a line of a rank file: not looked at", "info")
+        return
+    if host.startswith("+"):
+        yield Finding(number, f"'{host}' is relative to an allocation, and refused in a plain host file")
+    elif not (name := _HOST.fullmatch(host)):
+        yield Finding(number, f"'{host}' is no host")
+    elif _MPICH.fullmatch(name[1]):
+        yield Finding(number, f"'{host}' is a host of that name here; HOST:N is the form of MPICH", "warn")
+    elif name[1].startswith("-"):
+        yield Finding(number, f"'{host}' begins with a hyphen, which no host name does", "warn")
+    elif _DOTTED.match(name[1]):
+        yield Finding(number, f"'{host}' begins with a digit: Open MPI 4 refuses such a name with dots", "warn")
+    yield from _options(number, rest)
+
+
+def _options(number: int, rest: str) -> Iterator[Finding]:
+    left = _OPTION.sub("", rest).strip()
+    if left:
+        yield Finding(number, f"'{left}' is none of {KEYS}")
+    slots, most = 0, None
+    for name, value in _OPTION.findall(rest):
+        if name in _ONE_VERSION:
+            yield Finding(number, f"only {_ONE_VERSION[name]} has {name}=, other versions refuse it", "warn")
+        if name in _WORDS:
+            continue
+        if name not in _SLOTS | _MOST | _COUNTS:
+            yield Finding(number, f"'{name}={value}' is none of {KEYS}")
+        elif not re.fullmatch(r"\d{1,9}", value, re.ASCII):
+            yield Finding(number, f"'{value}' of {name} is no number")
+        elif name in _SLOTS:
+            slots += int(value)
+            if not int(value):
+                yield Finding(number, f"{name}=0 starts nothing on this host", "warn")
+        elif name in _MOST:
+            most = int(value)
+    if most is not None and most < slots:
+        yield Finding(number, "max_slots is less than slots")
 
 
 def check_deepspeed(text: str) -> list[Finding]:
-    """Return what stands against a host file of DeepSpeed: every line has slots, and no host is there twice."""
+    """Return what there is to report about a host file of DeepSpeed: slots on every line, and no host twice."""
     found, seen = [], set()
-    for number, line in lines_of(text):
-        match = _DEEPSPEED.fullmatch(line)
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _DEEPSPEED.match(line)
         if match is None:
             found.append(Finding(number, f"'{line}' is not HOST slots=N"))
             continue
         if match[1] in seen:
             found.append(Finding(number, f"the host {match[1]} is listed twice"))
-        if match[2] == "0":
-            found.append(Finding(number, "slots=0 starts nothing on this host"))
+        if not int(match[2]):
+            found.append(Finding(number, "slots=0 starts nothing on this host", "warn"))
+        if rest := line[match.end() :].strip():
+            found.append(Finding(number, f"DeepSpeed does not read what follows the slots: '{rest}'", "info"))
         seen.add(match[1])
-    return found or _empty(text)
-
-
-def _empty(text: str) -> list[Finding]:
-    return [] if lines_of(text) else [Finding(0, "no host is listed")]
+    return found if seen or found else [Finding(0, "no host is listed")]

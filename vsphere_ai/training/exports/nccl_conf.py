@@ -1,37 +1,46 @@
 """NCCL settings as ``/etc/nccl.conf`` (``NAME=VALUE`` lines), one part for each group of nodes with the same ones.
 
-Source: NCCL user guide, Environment Variables, "System configuration"; NCCL 2.23 also reads ``NCCL_CONF_FILE``.
+Sources: NVIDIA/nccl src/misc/param.cc and src/misc/utils.cc; NCCL user guide, Environment Variables, "System
+configuration"; NCCL 2.23 also reads ``NCCL_CONF_FILE``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from vsphere_ai.model.names.written_names import line_comment, nccl_value
-from vsphere_ai.training.exports.finding import Finding, lines_of
+from vsphere_ai.training.exports.finding import Finding, Verdict, not_looked_at
 from vsphere_ai.training.launch import Plan
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-_LINE = re.compile(r"(NCCL_[A-Z0-9_]+)\s*=\s*(\S.*)")
-_HCA = re.compile(rf"[\^=]?=?{_NAME}(:\d+)?(,{_NAME}(:\d+)?)*")
-_INTERFACES = re.compile(rf"[\^=]?=?{_NAME}(,{_NAME})*")
-_NUMBER = re.compile(r"-?\d+")
-_LEVEL = re.compile(r"LOC|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS|[0-5]")
-_FORMS = {
+_HCA = re.compile(rf"[\^=]?=?{_NAME}(:\d+){{0,3}}(,{_NAME}(:\d+){{0,3}})*")
+_INTERFACES = re.compile(rf"[\^=]?=?{_NAME}(:\d+){{0,3}}(,{_NAME}(:\d+){{0,3}})*")
+_LEVEL = re.compile(r"LOC|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS|[0-9]+")
+_LISTS = {
     "NCCL_IB_HCA": (_HCA, "a list such as =mlx5_0:1,mlx5_1:1"),
     "NCCL_SOCKET_IFNAME": (_INTERFACES, "a list of interfaces such as =ens192"),
     "NCCL_OOB_NET_IFNAME": (_INTERFACES, "a list of interfaces such as =ens192"),
-    "NCCL_IB_GID_INDEX": (_NUMBER, "a number"),
-    "NCCL_IB_TC": (_NUMBER, "a number"),
-    "NCCL_IB_SL": (_NUMBER, "a number"),
-    "NCCL_IB_TIMEOUT": (_NUMBER, "a number"),
-    "NCCL_IB_RETRY_CNT": (_NUMBER, "a number"),
-    "NCCL_IB_QPS_PER_CONNECTION": (_NUMBER, "a number"),
-    "NCCL_IB_DISABLE": (re.compile("[01]"), "0 or 1"),
-    "NCCL_CROSS_NIC": (re.compile("[012]"), "0, 1 or 2"),
-    "NCCL_NET_GDR_LEVEL": (_LEVEL, "one of LOC PIX PXB PHB SYS"),
-    "NCCL_DEBUG": (re.compile("VERSION|WARN|INFO|ABORT|TRACE"), "one of VERSION WARN INFO TRACE"),
 }
+_CHOICES = {
+    "NCCL_NET_GDR_LEVEL": (_LEVEL, "one of LOC PIX PXB PHB SYS"),
+    "NCCL_DEBUG": (re.compile("VERSION|WARN|INFO|ABORT|TRACE", re.IGNORECASE), "one of VERSION WARN INFO ABORT TRACE"),
+}
+NUMBERS = frozenset(
+    f"NCCL_{name}"
+    for name in (
+        *("IB_GID_INDEX", "IB_TC", "IB_SL", "IB_TIMEOUT", "IB_RETRY_CNT", "IB_QPS_PER_CONNECTION", "IB_DISABLE"),
+        *("CROSS_NIC", "P2P_DISABLE", "SHM_DISABLE", "IB_PKEY", "IB_ADAPTIVE_ROUTING", "IB_SPLIT_DATA_ON_QPS"),
+        *("MIN_NCHANNELS", "MAX_NCHANNELS", "NTHREADS", "BUFFSIZE", "NVLS_ENABLE", "SOCKET_NTHREADS"),
+        *("NSOCKS_PERTHREAD", "NET_GDR_READ", "DMABUF_ENABLE", "IB_MERGE_NICS", "CUMEM_ENABLE", "PXN_DISABLE"),
+    )
+)
+"""Variables that NCCL reads with strtoll of base 0 (NCCL_PARAM); there are some 200, of which these are usual."""
+_NUMBER = re.compile(r"\s*[-+]?(0[xX][0-9a-fA-F]+|\d+)(.*)", re.ASCII)
+_OTHERS = ("NCCL_", "FI_", "OFI_", "UCX_", "IBV_", "MLX5_", "RDMAV_", "AWS_")
+"""Beginnings of names that NCCL and the libraries below it read."""
+MOST_LINE, MOST_NAME = 4095, 1023
+"""Bytes of a line, and of a name or a value, that NCCL reads."""
 NODES = "# nodes: "
 
 
@@ -50,20 +59,57 @@ def write(plan: Plan) -> str:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what stands against settings; of names that are not known only the form is checked."""
-    found, seen = [], set()
-    comments = {n for n, line in enumerate(text.splitlines(), 1) if line.startswith(NODES)}
-    for number, line in lines_of(text):
-        match = _LINE.fullmatch(line)
-        if match is None:
-            found.append(Finding(number, f"'{line}' is not NCCL_NAME=VALUE"))
+    """Return what there is to report about settings; of names that are not known only the form is checked."""
+    found: list[Finding] = []
+    seen: dict[tuple[int, str], str] = {}
+    others: dict[str, int] = {}
+    part = 0
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if line.startswith(NODES):
+            part = number
+        if line.startswith("#") or not line:
             continue
-        name, value = match.groups()
-        part = max((n for n in comments if n < number), default=0)
+        name, equals, value = line.partition("=")
+        if not equals:
+            if not line.lstrip().startswith("#"):
+                found.append(Finding(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
+            continue
+        found += [Finding(number, message, verdict) for message, verdict in _line(name, value)]
         if (part, name) in seen:
-            found.append(Finding(number, f"{name} is set twice"))
-        seen.add((part, name))
-        form = _FORMS.get(name)
-        if form is not None and not form[0].fullmatch(value):
-            found.append(Finding(number, f"'{value}' of {name} is not {form[1]}"))
-    return found
+            verdict: Verdict = "warn" if seen[part, name] == value else "fail"
+            found.append(Finding(number, f"{name} is set twice: NCCL takes the first", verdict))
+        seen.setdefault((part, name), value)
+        if not name.strip().startswith(_OTHERS):
+            others.setdefault(name, number)
+    return [*found, *not_looked_at("variables that NCCL only passes on", others)]
+
+
+def _line(name: str, value: str) -> Iterator[tuple[str, Verdict]]:
+    if len(name.encode()) + len(value.encode()) + 1 > MOST_LINE or max(map(len, (name, value))) > MOST_NAME:
+        yield f"NCCL reads {MOST_LINE} bytes of a line, and {MOST_NAME} of a name or a value", "fail"
+        return
+    if name != name.strip():
+        yield f"blanks belong to the name: this sets '{name}' and not {name.strip()}", "fail"
+        return
+    if not value:
+        return
+    if name in NUMBERS:
+        yield from _as_number(name, value)
+        return
+    if value != value.strip() or value[0] in "\"'" or " #" in value:
+        text = f"blanks, quotes and what follows '#' belong to the value of {name}: write no more than the value"
+        yield text, "fail" if name in _LISTS or name in _CHOICES else "warn"
+        return
+    form = _LISTS.get(name) or _CHOICES.get(name)
+    if form is not None and not form[0].fullmatch(value):
+        yield f"'{value}' of {name} is not {form[1]}", "fail"
+
+
+def _as_number(name: str, value: str) -> Iterator[tuple[str, Verdict]]:
+    number = _NUMBER.fullmatch(value)
+    if number is None:
+        yield f"'{value}' of {name} is no number: NCCL reads it as 0", "warn"
+    elif number[2].strip():
+        yield f"NCCL reads {number[1]} of '{value}', the value of {name}, and not what follows", "warn"
+    elif re.fullmatch(r"0\d+", number[1]):
+        yield f"'{value}' of {name} begins with 0: NCCL reads it as octal", "warn"

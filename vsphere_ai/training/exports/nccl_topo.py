@@ -14,25 +14,38 @@ from vsphere_ai.training.exports.finding import Finding
 from vsphere_ai.training.nccl_topo import SWITCH, written
 from vsphere_ai.training.topology import devices_of
 
-MOST_SUBNODES, MOST_ATTRIBUTES, LONGEST = 640, 16, 254
+MOST_SUBNODES, MOST_ATTRIBUTES, LONGEST, MOST_COUNTED = 640, 16, 253, 255
+"""Limits of NCCL's parser: children, attributes of an element, characters of a name or value, elements that it knows
+(NCCL_TOPO_XML_MAX_NODES is 256, and the 256th is refused already)."""
+KNOWN = frozenset(("system", "cpu", "pci", "gpu", "nic", "net", "nvlink", "c2c", "pcilink"))
+"""Elements that NCCL reads; others it passes over with all that is in them."""
 MOST_ELEMENTS, MOST_LEVELS = 10_000, 64
 """Limits of this reader: the file of a host with 16 GPUs and 16 NICs has some 100 elements in 8 levels."""
 _BUS_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
 _MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})*")
-_TAG = re.compile(r"<!--.*?-->|<(/?)([A-Za-z]\w*)((?: [A-Za-z_]\w*=\"[^\"]*\")*)(/?)>", re.DOTALL)
-_ATTRIBUTE = re.compile(r" ([A-Za-z_]\w*)=\"([^\"]*)\"")
+_TAG = re.compile(r"<!--.*?-->|<(/?)([A-Za-z]\w*)((?: +(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'))?)*+)(/?)>", re.DOTALL)
+_ATTRIBUTE = re.compile(
+    r"(?P<blanks> +)(?:(?P<name>[A-Za-z_]\w*)=(?P<quote>[\"'])(?P<value>.*?)(?P=quote))?", re.DOTALL
+)
 _BELOW = {"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"}, "pci": {"pci", "gpu", "nic", "pcilink"}}
 
 
 @dataclass
 class Element:
-    """An element of a topology file: its name, attributes, children, and line."""
+    """An element of a topology file: its name, attributes, children, and line.
+
+    `dropped` are attributes that NCCL does not keep, since each blank takes the place of one; `twice` those that are
+    there twice; `has_apostrophes`: a value stands in apostrophes.
+    """
 
     name: str
     attributes: dict[str, str]
     line: int
     children: list[Element] = field(default_factory=list)
+    dropped: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
+    has_apostrophes: bool = False
 
 
 def read(text: str) -> tuple[Element | None, list[Finding]]:
@@ -53,12 +66,14 @@ def read(text: str) -> tuple[Element | None, list[Finding]]:
         closing, name, attributes, single = match.groups()
         if name is None:
             continue
+        if closing and attributes:
+            return None, [Finding(start, f"</{name}> has attributes or blanks, which NCCL's parser refuses")]
         if closing:
             if open_[-1].name != name:
                 return None, [Finding(start, f"</{name}> closes {open_[-1].name or 'nothing'}")]
             open_.pop()
             continue
-        made = Element(name, dict(_ATTRIBUTE.findall(attributes)), start)
+        made = _element(name, attributes, start)
         open_[-1].children.append(made)
         open_ += [] if single else [made]
     if text[at:].strip(" \r\n"):
@@ -68,6 +83,23 @@ def read(text: str) -> tuple[Element | None, list[Finding]]:
     if [each.name for each in root.children] != ["system"]:
         return None, [Finding(1, "a topology file is one <system>")]
     return root.children[0], []
+
+
+def _element(name: str, text: str, line: int) -> Element:
+    """Return an element of the attributes in a tag; each blank before one takes one of their places."""
+    attributes: dict[str, str] = {}
+    dropped, twice, places, has_apostrophes = [], [], 0, False
+    for match in _ATTRIBUTE.finditer(text):
+        places += len(match["blanks"])
+        if match["name"] is None:
+            continue
+        has_apostrophes = has_apostrophes or match["quote"] == "'"
+        if places > MOST_ATTRIBUTES:
+            dropped.append(match["name"])
+        elif match["name"] in attributes:
+            twice.append(match["name"])
+        attributes.setdefault(match["name"], match["value"])
+    return Element(name, attributes, line, dropped=tuple(dropped), twice=tuple(twice), has_apostrophes=has_apostrophes)
 
 
 def check(text: str) -> list[Finding]:
@@ -113,13 +145,14 @@ def _shown(place: tuple[str, ...]) -> str:
 
 
 def _faults(root: Element) -> Iterator[Finding]:
-    if root.attributes.get("version") != "1":
+    if not root.attributes.get("version", "").startswith("1"):
         yield Finding(root.line, 'NCCL reads version="1" only')
+    yield from _counted(root)
     seen: dict[tuple[str, str], int] = {}
     for parent in _every(root):
         for each in parent.children:
             if each.name not in _BELOW.get(parent.name, ()) and parent.name in _BELOW:
-                yield Finding(each.line, f"NCCL ignores <{each.name}> in <{parent.name}>")
+                yield Finding(each.line, f"NCCL ignores <{each.name}> in <{parent.name}>", "warn")
         yield from _limits(parent)
         key = {"cpu": "numaid", "pci": "busid"}.get(parent.name)
         if key is None:
@@ -134,11 +167,27 @@ def _faults(root: Element) -> Iterator[Finding]:
             yield from _cpu(parent) if parent.name == "cpu" else _pci(parent)
 
 
+def _counted(root: Element) -> Iterator[Finding]:
+    counted = [each for each in _every(root) if each.name in KNOWN]
+    if len(counted) > MOST_COUNTED:
+        text = f"this is the 256th element of {len(counted)}: NCCL's XML parser is limited to 256 nodes"
+        yield Finding(counted[MOST_COUNTED].line, text)
+
+
 def _limits(each: Element) -> Iterator[Finding]:
+    for name in each.twice:
+        yield Finding(each.line, f"{name} of <{each.name}> is there twice", "warn")
+    if each.has_apostrophes:
+        yield Finding(each.line, "values in apostrophes are read by NCCL 2.27.3 and later", "warn")
+    if len(each.name) > LONGEST:
+        yield Finding(each.line, f"the name of an element is longer than {LONGEST} characters")
     if len(each.children) > MOST_SUBNODES:
         yield Finding(each.line, f"<{each.name}> has more than {MOST_SUBNODES} children, which NCCL refuses")
-    if len(each.attributes) > MOST_ATTRIBUTES:
-        yield Finding(each.line, f"<{each.name}> has more than {MOST_ATTRIBUTES} attributes")
+    if each.dropped:
+        names = ", ".join(each.dropped)
+        yield Finding(
+            each.line, f"<{each.name}> has more than {MOST_ATTRIBUTES} attributes and blanks: NCCL drops {names}"
+        )
     for name, value in each.attributes.items():
         if len(value) > LONGEST:
             yield Finding(each.line, f"the value of {name} is longer than {LONGEST} characters")
@@ -163,8 +212,9 @@ def _pci(each: Element) -> Iterator[Finding]:
 
 
 def _every(root: Element) -> Iterator[Element]:
+    """Yield the elements that NCCL reads: what is in one that it does not know, it passes over."""
     yield root
-    for child in root.children:
+    for child in root.children if root.name in KNOWN else ():
         yield from _every(child)
 
 

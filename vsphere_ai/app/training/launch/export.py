@@ -16,13 +16,17 @@ from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.training.exports import EXPORTS
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import Finding, faults
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.machine import Machine
 
 FORMATS = tuple(EXPORTS)
 TOPOLOGY = "/etc/nccl-topo.xml"
 """Where exports expect the topology file of a node, which `render nccl-topo` writes."""
+
+
+ExportFinding = Finding
+"""What `check_job_export` returns."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     for note in added_by_the_run({node.vm: plan.nccl(number) for number, node in enumerate(nodes)}, why):
         emit(Remark(RULE, note))
     text = export.write(plan)
-    for each in export.check(text):
+    for each in faults(export.check(text)):
         said = f"what was written cannot be read back: line {each.line}: {each.message}"
         raise StepFailed(said, REPORT_IT, rule="internal")
     return text

@@ -38,7 +38,8 @@ def export_nodes(request: NodesExportRequest, emit: Emit = ignore) -> str:
     found = list_nodes(_wanted(request), emit)
     name = request.set or " ".join(request.what)
     if request.form == "nhc":
-        return nhc.written(found.nodes, {n.vm: _size(n.cpus) for n in found.nodes if n.cpus.count}, name)
+        sizes = {n.vm: _size(n.cpus) for n in found.nodes if n.cpus.count and n.cpus.per_socket}
+        return nhc.written(found.nodes, sizes, name)
     for node in found.nodes:
         if not node.address:
             emit(Remark("render.guest", f"no address of {node.vm} is known: no alert is about it"))
@@ -49,17 +50,26 @@ def _size(cpus: VmCpus) -> nhc.Size:
     return nhc.Size(max(1, cpus.count // cpus.per_socket), cpus.count, cpus.memory_mb // 1024)
 
 
-def check_node_files(form: Form, files: Sequence[Path]) -> int:
-    """Return how many checks or rules files of a form have.
+@dataclass(frozen=True)
+class CheckedNodeFiles:
+    """How many checks or rules there are, and notes on what was not looked at, each with its place."""
+
+    count: int
+    notes: tuple[str, ...] = ()
+
+
+def check_node_files(form: Form, files: Sequence[Path]) -> CheckedNodeFiles:
+    """Return how many checks or rules files of a form have, and what of them no rule is about.
 
     `InputError` with every fault and its place; `UsageError` for a file that is not there.
     """
     faults, count = Faults(), 0
+    notes: list[str] = []
     for path in files:
         require(path, "file")
-        count += _nhc(path, faults) if form == "nhc" else _prometheus(path, faults)
+        count += _nhc(path, faults, notes) if form == "nhc" else _prometheus(path, faults)
     faults.raise_any()
-    return count
+    return CheckedNodeFiles(count, tuple(notes))
 
 
 def _wanted(request: NodesExportRequest) -> NodesRequest:
@@ -68,10 +78,13 @@ def _wanted(request: NodesExportRequest) -> NodesRequest:
     return NodesRequest(vms=tuple(request.what), estate=request.estate)
 
 
-def _nhc(path: Path, faults: Faults) -> int:
+def _nhc(path: Path, faults: Faults, notes: list[str]) -> int:
     text = text_of(path)
     lines, wrong = nhc.read(text)
     for fault in wrong:
+        if fault.is_note:
+            notes.append(f"{path}:{fault.line}:{fault.column}: {fault.message}")
+            continue
         mark = Mark(str(path), fault.line, fault.column)
         faults.add(mark, fault.message, fault.help, excerpt=excerpt(text, mark))
     return sum(bool(line.check) for line in lines)

@@ -20,7 +20,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.security.files import make_private_folder, not_written, write_output
 from vsphere_ai.security.state_dir import file_name
 from vsphere_ai.training.exports import nccl_topo
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import Finding, faults
 from vsphere_ai.training.node_topology import NodeTopology, files, node_topology
 
 NO_GUESTS = "the inventory has no guests: section, so that addresses are those of vCenter's slot numbers (unverified)"
@@ -76,7 +76,7 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
         emit(Status(""))
     result = TopologyResult(tuple(node_topology(node, unasked.get(node.vm, "")) for node in nodes))
     for _, text in result.files:
-        for each in nccl_topo.check(text):
+        for each in faults(nccl_topo.check(text)):
             said = f"what was written cannot be read back: line {each.line}: {each.message}"
             raise StepFailed(said, REPORT_IT, rule="internal")
     return result
@@ -115,9 +115,9 @@ def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) ->
     require(path, "file")
     text = quotable_text(path)
     found = nccl_topo.check(text)
-    if found or not request.what:
+    if faults(found) or not request.what:
         return found
-    return sorted(_against(text, nccl_topologies(request, emit)))
+    return sorted([*found, *_against(text, nccl_topologies(request, emit))])
 
 
 def _against(text: str, result: TopologyResult) -> Iterator[Finding]:

@@ -1,0 +1,115 @@
+"""Configurations of Accelerate: a YAML document per machine, judged as Accelerate loads and launches it.
+
+Source: huggingface/accelerate 1.15.0, src/accelerate/commands/config/config_args.py (BaseConfig.from_yaml_file refuses
+unknown keys and checks no type) and commands/launch.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from vsphere_ai.model.bounded import yaml_documents
+from vsphere_ai.model.text import safe
+from vsphere_ai.training.exports.finding import Finding, Verdict
+from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launchers import accelerate
+
+RELEASE = "1.15"
+KEYS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    compute_environment distributed_type mixed_precision use_cpu debug num_processes machine_rank num_machines
+    gpu_ids main_process_ip main_process_port rdzv_backend same_network main_training_function
+    enable_cpu_affinity fp8_config deepspeed_config fsdp_config parallelism_config megatron_lm_config
+    mpirun_config downcast_bf16 tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm
+    tpu_env dynamo_config fp16 dynamo_backend
+    """,
+    )
+)
+"""Keys of ClusterConfig; the last two are converted."""
+OLDER = frozenset(("tp_config", "ipex_config"))
+"""Keys that earlier releases have and this one refuses."""
+TYPES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU MULTI_NEURON
+    DEEPSPEED FSDP XLA MEGATRON_LM
+    """,
+    )
+)
+_NUMBERS = ("num_machines", "num_processes", "machine_rank", "main_process_port")
+
+
+def write(plan: Plan) -> str:
+    """Return the configuration of each machine as a YAML document."""
+    plan.even("Accelerate")
+    return "".join(f"--- # {safe(node.vm)}\n{accelerate.config(plan, n)}" for n, node in enumerate(plan.nodes))
+
+
+def check(text: str) -> list[Finding]:
+    """Return what there is to report about configurations: each alone, and all of them together."""
+    try:
+        documents = [each for each in yaml_documents(text) if each.value is not None]
+    except ValueError as error:
+        return [Finding(0, f"this is not YAML: {error}")]
+    found, machines = [], []
+    for line, document in documents:
+        if not isinstance(document, dict):
+            found.append(Finding(line, "a configuration is a mapping of keys"))
+            continue
+        found += [Finding(line, message, verdict) for message, verdict in _document(document)]
+        machines.append((line, document))
+    ranks = [machine.get("machine_rank") for _, machine in machines]
+    for line, machine in machines:
+        rank, count = _number(machine, "machine_rank"), _number(machine, "num_machines")
+        if rank is not None and ((count is not None and rank >= count) or ranks.count(rank) > 1):
+            found.append(Finding(line, f"machine_rank {rank} is too large, or there twice"))
+    common = ("num_machines", "num_processes", "main_process_ip", "main_process_port")
+    if len({tuple(str(m.get(name)) for name in common) for _, m in machines}) > 1:
+        found.append(Finding(0, "the machines do not agree about their number, their processes or the main one"))
+    return found if documents else [Finding(0, "there is no configuration")]
+
+
+def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]]:
+    if document.get("compute_environment", "LOCAL_MACHINE") == "AMAZON_SAGEMAKER":
+        yield "not looked at: a configuration of SageMaker", "info"
+        return
+    names = [str(key) for key in document]
+    if unknown := [name for name in names if name not in KEYS | OLDER]:
+        yield f"Accelerate {RELEASE} refuses a file with keys it does not have: {', '.join(unknown)}", "fail"
+    if older := [name for name in names if name in OLDER]:
+        yield f"Accelerate {RELEASE} refuses {', '.join(older)}, which earlier releases have", "warn"
+    for name in _NUMBERS:
+        if isinstance(document.get(name), str):
+            yield f"{name} is a text; Accelerate does not convert it", "warn"
+    kind = document.get("distributed_type")
+    if kind is None:
+        yield "distributed_type is missing", "fail"
+    elif not isinstance(kind, str) or kind not in TYPES:
+        yield f"distributed_type is {kind}, and one of {', '.join(sorted(TYPES))}", "fail"
+    yield from _launch(document, str(kind))
+
+
+def _launch(document: Mapping[object, object], kind: str) -> Iterator[tuple[str, Verdict]]:
+    """Yield what `accelerate launch` refuses, or starts in another way."""
+    machines, processes = _number(document, "num_machines"), _number(document, "num_processes")
+    if kind.startswith("MULTI_") and processes == 1:
+        yield f"{kind} with 1 process is refused", "fail"
+    gpus = document.get("gpu_ids")
+    if kind == "MULTI_GPU" and (machines or 1) == 1 and gpus not in (None, "all") and "," not in str(gpus):
+        yield f"MULTI_GPU on one machine with gpu_ids {gpus}, one GPU, is refused", "fail"
+    if machines is not None and machines > 1 and not document.get("main_process_ip"):
+        yield "main_process_ip is missing, which more than one machine needs", "fail"
+    if machines and processes and processes > 0 and processes % machines:
+        yield "num_processes is of all machines, and no multiple of num_machines", "fail"
+
+
+def _number(document: Mapping[object, object], name: str) -> int | None:
+    """Return a number, also one that is written as a text; None where there is none."""
+    value = document.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
