@@ -24,7 +24,7 @@ PACKAGE = ROOT / "vsphere_ai"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model", "security"),
-    ("addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
+    ("documents", "addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("admission",),
@@ -328,7 +328,7 @@ def test_only_the_command_line_imports_click():
 
 
 # what the command line may import; masking of secrets and folders of the lab are its own affair
-OF_THE_COMMAND_LINE = {"cli", "app", "fleet", "report", "model", "errors", "security", "vsphere_ai"}
+OF_THE_COMMAND_LINE = {"cli", "app", "fleet", "documents", "report", "model", "errors", "security", "vsphere_ai"}
 BESIDES = {"cli.setup.lab": {"lab"}, "cli.look.serve": {"web"}, "cli.look.metrics": {"web"}}
 
 

@@ -20,7 +20,7 @@ APART = {"lab", "docs", "on_node"}
 
 # where the message and the remedy stand among the arguments
 PLACES = {
-    "Problem": (2, 3), "problem": (2, 3), "Diagnostic": (1, 2), "refuse": (1, 2), "refuse_key": (1, 2),
+    "problem": (2, 3), "Diagnostic": (1, 2), "refuse": (1, 2), "refuse_key": (1, 2),
     "_fault": (0, 1), "_stop": (0, 1), "BadParameter": (0, 9), "ClickException": (0, 9),
 }  # fmt: skip
 NAMES = {"message": "message", "remedy": "remedy", "help": "remedy", "help_": "remedy"}
@@ -51,7 +51,7 @@ STATES = {
     "this is not a reference to a password",
 }
 """What is the case of the whole run, or must not be repeated because it may be a password."""
-SHOWN_BESIDE = {"Problem", "problem", "Diagnostic", "refuse", "refuse_key", "_fault", "_stop", "ValueError"}
+SHOWN_BESIDE = {"problem", "Diagnostic", "refuse", "refuse_key", "_fault", "_stop", "ValueError"}
 """A problem is printed with its target, the fault of a file with its line."""
 
 
@@ -158,7 +158,7 @@ def found_sites() -> tuple[Site, ...]:
 def test_the_places_of_messages_are_found() -> None:
     """Were a factory of messages renamed, this test would see nothing and agree with everything."""
     made = {site.name for site in found_sites()}
-    assert {"UsageError", "Denied", "Refused", "Problem", "problem", "Diagnostic", "refuse", "ValueError"} <= made
+    assert {"UsageError", "Denied", "Refused", "problem", "Diagnostic", "refuse", "ValueError"} <= made
     assert len(found_sites()) > 600, len(found_sites())
 
 

@@ -8,9 +8,9 @@ import pytest
 from support import large_fleets, large_reports
 from support.chromium import WIDTHS
 from support.gates import busy
+from vsphere_ai.report.pages.check_page import check_report
 
 from vsphere_ai.report.pages.capacity_page import capacity_report
-from vsphere_ai.report.pages.check_page import check_report
 from vsphere_ai.report.pages.fleet_page import fleet_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, html

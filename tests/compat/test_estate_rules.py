@@ -4,9 +4,9 @@ import pytest
 from support import estates, machines
 
 from vsphere_ai.compat import gate
+from vsphere_ai.compat.base import Case
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
-from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names import versions
 from vsphere_ai.resources.vgpu import Vgpu
 
@@ -57,7 +57,7 @@ def test_the_lowest_host_decides_on_the_hardware_version(world):
     (finding,) = RULES["vm.hardware-hosts"].check(world.vm, world.view(old))
     assert finding.verdict == "fail"
     assert "above 17, the most esx02 (ESXi 7.0.0) runs" in finding.message
-    assert "7.0.2" in finding.help
+    assert "7.0.2" in finding.remedy
 
 
 def test_hosts_a_vm_cannot_run_on_anyway_do_not_count(world):
@@ -147,11 +147,12 @@ def test_long_evidence_is_cut(world):
     assert len(finding.evidence[0][1]) == 100
 
 
-@pytest.mark.parametrize("verdict", ["pass", "warn", "fail"])
+@pytest.mark.parametrize("verdict", ["passed", "warned", "failed"])
 def test_no_verdict_but_unknown_goes_without_evidence(verdict):
+    case = Case(gate.rules()[0], None, None)
     with pytest.raises(ValueError, match="needs evidence"):
-        Finding(None, "x", verdict, "it is so", (), "somewhere")
-    Finding(None, "x", "unknown", "nobody knows", (), "somewhere")
+        getattr(case, verdict)("it is so")
+    assert case.unknown("nobody knows").verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -238,4 +239,4 @@ def test_what_shares_the_switch_of_the_rdma_nic_is_named_with_the_way_out(world)
         world.host, world.view({world.host.ref: {"config.network.proxySwitch": (proxy,)}})
     )
     assert "vmnic4, key-vmnic5" in finding.evidence[0]
-    assert "uplinks: {dvs-ai: {up: vmnic4}}" in finding.help
+    assert "uplinks: {dvs-ai: {up: vmnic4}}" in finding.remedy

@@ -52,7 +52,7 @@ def farm(*guests):
 
 
 def findings(plan, target):
-    return {(f.rule, f.verdict, f.help) for f in plan.findings
+    return {(f.rule, f.verdict, f.remedy) for f in plan.findings
             if f.target == target and f.verdict in ("warn", "fail") and f.rule in ABOUT_STATE}  # fmt: skip
 
 

@@ -24,7 +24,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 )
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-RULE_CALLS = {"Problem": 1, "problem": 1, "ProbeFailure": 0, "memory_problems": 2, "firmware_problems": 2,
+RULE_CALLS = {"problem": 1, "ProbeFailure": 0, "memory_problems": 2, "firmware_problems": 2,
               "version_problems": 2}  # where the rule id stands among the arguments  # fmt: skip
 
 

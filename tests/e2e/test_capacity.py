@@ -129,7 +129,7 @@ def test_capacity_and_plan_agree_and_name_the_move_that_helps(cli, make_lab, mon
     play = cli.file(BOTH)
     plan = cli.plan(play)
     (problem,) = [p for p in plan["problems"] if p["rule"] == "capacity.no-room"]
-    assert MOVE.issubset(problem["help"].split()) is moves
+    assert MOVE.issubset(problem["remedy"].split()) is moves
     assert cli("plan", play) == 1
     assert cli("capacity", "-i", INVENTORY, play) == 1
     assert any(MOVE.issubset(line.split()) for line in cli.out.splitlines()) is moves

@@ -90,8 +90,8 @@ def running(farm):
 def ssh_check(cli):
     """What doctor has to say of SSH on esx01."""
     assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local", "--format", "json") == 0, cli.out
-    checks = json.loads(cli.out)["checks"]
-    (found,) = (c for c in checks if c["area"] == "esx01.lab.local" and "SSH" in c["message"])
+    checks = json.loads(cli.out)["findings"]
+    (found,) = (c for c in checks if c["target"]["name"] == "esx01.lab.local" and "SSH" in c["message"])
     return found
 
 

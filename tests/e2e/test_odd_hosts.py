@@ -47,4 +47,4 @@ def test_the_problem_says_what_would_work(cli, renamed):
     plan = cli.plan(cli.file('- hosts: "*"\n  mig: {mode: enabled}\n'), "--start-ssh")
     (problem,) = [p for p in plan["problems"] if p["target"]["name"] == "esx 02"]
     assert problem["message"].endswith("'esx 02' is not a host name or an IP address")
-    assert "ssh: {addresses: {HOST: ADDRESS}}" in problem["help"]
+    assert "ssh: {addresses: {HOST: ADDRESS}}" in problem["remedy"]

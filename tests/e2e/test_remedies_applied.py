@@ -67,17 +67,17 @@ def follow(cli, what, wanted, *, too_old):
     for _ in range(ROUNDS):
         text = yaml.safe_dump([{by: name, **play} for (by, name), play in plays.items()], sort_keys=False)
         problems = cli.plan(cli.file(text))["problems"]
-        again = [p for p in problems if (p["target"]["name"], p["rule"], p["help"]) in helped]
+        again = [p for p in problems if (p["target"]["name"], p["rule"], p["remedy"]) in helped]
         hosts = [p for p in problems if p["rule"] == "vm.hardware-hosts"]
         assert not again, (what, text, again)
         assert not hosts, (what, text, hosts)
         named = [p for p in problems if obey(plays, p)]
         if not named:
             break
-        helped |= {(p["target"]["name"], p["rule"], p["help"]) for p in named}
+        helped |= {(p["target"]["name"], p["rule"], p["remedy"]) for p in named}
     else:
         raise AssertionError((what, "no end of plays", problems))
-    left = [p for p in problems if not NEWER_HOSTS.search(p["help"])]
+    left = [p for p in problems if not NEWER_HOSTS.search(p["remedy"])]
     assert helped, what
     assert not left, (what, left, plays)
     assert not problems or too_old, (what, problems)
@@ -85,10 +85,10 @@ def follow(cli, what, wanted, *, too_old):
 
 def obey(plays, problem):
     """Add the play that a problem's help names; tell whether it names one."""
-    if raised := RAISED.search(problem["help"]):
+    if raised := RAISED.search(problem["remedy"]):
         plays["vms", problem["target"]["name"]]["hardware"]["version"] = int(raised["version"])
         return True
-    found = NAMED.search(problem["help"])
+    found = NAMED.search(problem["remedy"])
     if found is None or re.search(r"[A-Z]{4}|vmkN|: N\b", found["value"]):
         return False
     own = ("vms" if problem["target"]["kind"] == "vm" else "hosts", problem["target"]["name"])

@@ -155,7 +155,7 @@ def test_a_mistake_in_a_selector_is_shown_at_its_place(cli, labelled):
 
 def checks(cli, *arguments):
     assert cli("doctor", *arguments, "--format", "json") in (0, 1), cli.err
-    return [c for c in json.loads(cli.out)["checks"] if c["area"] == "tags"]
+    return [c for c in json.loads(cli.out)["findings"] if c["target"]["name"] == "tags"]
 
 
 def test_doctor_says_whether_tags_can_be_read(cli, labelled, monkeypatch):

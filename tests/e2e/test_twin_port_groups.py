@@ -89,7 +89,7 @@ def test_a_name_of_two_is_refused_with_both_switches(twins, kind):
     plan = twins.plan(twins.file(play("vlan-20")), "-i", twins.inventory)
     (problem,) = [p for p in plan["problems"] if p["rule"] == rule]
     assert all(name in problem["message"] for name in BOTH), problem
-    assert "SWITCH/PORT GROUP" in problem["help"]
+    assert "SWITCH/PORT GROUP" in problem["remedy"]
 
 
 def switches_of(new_client, lab, name):

@@ -85,4 +85,4 @@ def test_older_releases_do_not_share_gpu_instances(cli, farm):
     playbook = cli.file(PLAY.format(name="nvidia_rtx_pro_6000_blackwell_dc-1-3q"))
     [problem] = cli.plan(playbook)["problems"]
     assert problem["rule"] == "vgpu.profile"
-    assert {"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]*\w", problem["help"]))
+    assert {"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]*\w", problem["remedy"]))

@@ -16,7 +16,7 @@ from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution import vcenter_checks
 from vsphere_ai.execution.vcenter_checks import with_answers
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.steps import EnterMaintenance, Lifecycle, Migrate, PowerOn
 from vsphere_ai.planning.check_privileges import for_checks
 from vsphere_ai.planning.moves.rolling import Roll
@@ -247,7 +247,7 @@ def fault(name):
 
 
 def refused_by(plan, rule, message="no"):
-    return replace(plan, problems=(Problem(vm(1), rule, message, ""),))
+    return replace(plan, problems=(Finding.problem(vm(1), rule, message, ""),))
 
 
 def test_a_fault_that_nothing_foresees_refuses_the_plan_and_says_so():

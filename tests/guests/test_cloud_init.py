@@ -123,7 +123,7 @@ def test_a_key_that_is_none_is_a_problem_that_does_not_repeat_it():
     (found,) = guest_problems(VM, replace(GUEST, users=(User("ops", (KEY, "hunter2-is-secret")),)))
     assert found.rule == "guest.ssh-key"
     assert found.message.startswith("key 2 of the user ops")
-    assert "hunter2" not in found.message + found.help
+    assert "hunter2" not in found.message + found.remedy
 
 
 def test_more_than_a_guest_can_read_is_a_problem():

@@ -112,7 +112,7 @@ def test_failures_refuse_and_have_a_remedy_and_a_source():
     for found in findings(Needs(policy_routing=True, linked=True, snapshot="x"), **bad):
         assert found.refuses == (found.verdict == "fail")
         assert found.source
-        assert bool(found.help) == (found.verdict != "pass"), found
+        assert bool(found.remedy) == (found.verdict != "pass"), found
 
 
 def test_linuxprep_wants_cloud_init_no_older_than_its_own_way_of_customization():

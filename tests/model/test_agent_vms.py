@@ -120,7 +120,7 @@ def test_a_vm_of_an_extension_moves_or_the_plan_is_refused(rolling, other, stuck
     cloud = guest(CLOUD, ESX1, **managed("com.example.cloud"))
     plan = made(estate(host(ESX1), host(ESX2, **other), cloud), {ESX1: wants(DIRECT, rolling=rolling)})
     found = [p for p in plan.problems if p.target == CLOUD]
-    assert [(p.rule, p.help) for p in found] == (
+    assert [(p.rule, p.remedy) for p in found] == (
         [("vm.managed", "move it or power it off with com.example.cloud first")] if stuck else []
     )
     assert plan.impact.power_cycles == ()

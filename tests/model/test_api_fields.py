@@ -35,7 +35,7 @@ def test_what_an_older_pyvmomi_cannot_see_is_named():
     hidden = {f"{f.type}.{f.name}" for f in api_fields.unseen(VCENTER)}
     assert hidden == {"HostGraphicsConfigDeviceType.vgpuMode", "HostGraphicsInfo.vgpuMode"}
     (check,) = doctor.library_of(VCENTER)
-    assert (check.area, check.verdict, check.remedy) == ("vCenter", "warn", "pip install --upgrade pyvmomi")
+    assert (str(check.target), check.verdict, check.remedy) == ("vCenter", "warn", "pip install --upgrade pyvmomi")
     assert "offers API 8.0.3.0" in check.message
     assert (
         "knows up to 8.0.2.0 and cannot see HostGraphicsConfigDeviceType.vgpuMode (graphics: vgpu_mode,"
@@ -52,7 +52,7 @@ def test_what_the_vcenter_does_not_have_is_not_blamed_on_pyvmomi():
 
 def test_a_later_vcenter_with_nothing_hidden_is_fine():
     (check,) = doctor.library_of(replace(VCENTER, api="8.0.3.0", offered_api="9.1.0.0"))
-    assert (check.verdict, check.remedy) == ("ok", "")
+    assert (check.verdict, check.remedy) == ("pass", "")
     assert "everything this release uses" in check.message
 
 

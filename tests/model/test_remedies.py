@@ -24,7 +24,7 @@ GONE = {"runtime__connectionState": "notResponding"}
 def help_of(of, wanted, left_out=(), rule="vgpu.profile"):
     plan = make_plan(wanted, of, kinds(), "test.yml", besides=Besides(left_out=frozenset(h.ref for h in left_out)))
     (problem,) = [p for p in plan.problems if p.rule == rule]
-    return problem.help
+    return problem.remedy
 
 
 WANTED = {vm(1): wants(Vgpu(profiles=(PROFILE,)))}

@@ -41,7 +41,7 @@ def view(*facts, **more):
 
 
 def said(found):
-    return [(p.target.name, p.rule, p.message, p.help) for p in found]
+    return [(p.target.name, p.rule, p.message, p.remedy) for p in found]
 
 
 # -- the GPUs of a host
@@ -282,7 +282,7 @@ def test_a_running_vm_that_blocks_the_only_place():
     small = [guest(n, "grid_a100-1-5c") for n in (1, 2)]
     (found,) = problems_of(view(facts, *small, guest(3, "grid_a100-4-20c", state="poweredOff")), refs(1, 2, 3))
     assert found.message.startswith("train-03 cannot power on: 1 of grid_a100-4-20c")
-    assert found.help == "room for no more grid_a100-4-20c"
+    assert found.remedy == "room for no more grid_a100-4-20c"
     # the same VMs elsewhere on the GPUs leave room for it
     probes = make.smi(dict.fromkeys(make.PCI, make.ON), [(0, "1g.5gb", 19, 9, "6:1"), (1, "1g.5gb", 19, 9, "2:1")])
     facts = host(vms=([make.vm(1).ref], [make.vm(2).ref]), probes=probes)
@@ -373,7 +373,7 @@ def test_a_vm_whose_own_order_of_vgpus_blocks_it():
     (found,) = problems_of(view(host(), both, *more), refs(1, 2, 3))
     assert (found.rule, found.target) == ("capacity.no-room", make.ESX1)
     assert "but in no power-on order" in found.message
-    assert "explicit starts" in found.help
+    assert "explicit starts" in found.remedy
 
 
 # -- what was not read is not silently assumed
@@ -398,7 +398,7 @@ def test_too_many_vms_are_refused_even_where_the_gpus_were_not_read():
     guests = [guest(n, "grid_a100-3-20c", state="poweredOff") for n in (1, 2, 3, 4, 5)]
     (found,) = problems_of(view(host(probes={}), *guests), refs(1, 2, 3, 4, 5))
     assert "where 4 fit" in found.message
-    assert found.help == "room for 4 more grid_a100-3-20c, if nothing stands on its GPUs that was not read"
+    assert found.remedy == "room for 4 more grid_a100-3-20c, if nothing stands on its GPUs that was not read"
     assert not list(problems_of(view(host(probes={}), *guests), refs(1, 2, 3, 4)))
 
 

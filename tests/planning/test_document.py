@@ -111,7 +111,7 @@ def test_the_document_says_everything_the_text_says(plan):
 
 def test_problems_findings_and_answers_are_in_it():
     bad = made(plain_farm(), {ESX1: wants(PvrdmaHost(vmknic="vmk9"))})
-    finding = Finding(ESX1, "gpu.vib", "warn", "old", (("software", "470"),), "https://docs.nvidia.com")
+    finding = Finding(ESX1, "gpu.vib", "warn", "old", "", (("software", "470"),), "https://docs.nvidia.com")
     document = plan_document(replace(bad, findings=(finding,), answers=(Answer(vm(1), "CheckPowerOn", ("no",)),)))
     (problem,) = document["problems"]
     assert (problem["rule"], problem["target"]["name"]) == ("pvrdma.vmknic-missing", "esx01")

@@ -29,6 +29,7 @@ from support.missions import DESIRED, PROFILE, VMS, finished_farm, plain_farm
 
 import vsphere_ai
 from vsphere_ai.model.facts import Estate, ProbeFailure
+from vsphere_ai.model.finding import by_target
 from vsphere_ai.model.steps import Invoke, Reconfigure
 from vsphere_ai.planning.document import digest
 from vsphere_ai.planning.planner import check, make_plan, remaining, sort_kinds
@@ -150,7 +151,7 @@ def test_a_problem_stops_its_own_steps_and_is_reported_with_all_others():
 
 def test_problems_come_in_a_stable_order_and_once():
     plan = made(plain_farm(), {h: wants(Mig(layout=("3g.20gb",) * 3)) for h in (ESX2, ESX1)})
-    assert list(plan.problems) == sorted(set(plan.problems))
+    assert list(plan.problems) == sorted(set(plan.problems), key=by_target)
 
 
 def test_a_failed_compatibility_rule_refuses_the_plan():

@@ -9,7 +9,8 @@ from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.state import Target
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.report.gpus.capacity_document import gpu_document, verdict_document
 from vsphere_ai.report.gpus.capacity_text import _verdict_lines, capacity_text
@@ -85,7 +86,9 @@ def test_a_host_that_is_not_like_the_others_is_shown_by_itself():
 
 def test_places_and_reasons_of_many_vms_are_not_listed_one_by_one():
     targets = {f"vm-{n}": Target("vm", f"train-{n:03}", f"vm-{n}") for n in range(256)}
-    problems = tuple(Problem(t, "vgpu.capacity", f"{t.name} finds no room", "take less") for t in targets.values())
+    problems = tuple(
+        Finding.problem(t, "vgpu.capacity", f"{t.name} finds no room", "take less") for t in targets.values()
+    )
     fit = Fit({ref: ("esx1", ()) for ref in targets})
     homes = dict.fromkeys(targets, "esx1")
     text = capacity_text({}, Verdict(fit, True, targets, homes))

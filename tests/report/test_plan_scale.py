@@ -168,7 +168,7 @@ def test_failures_for_one_reason_are_one():
 
 
 def finding(target, verdict, value="x"):
-    return Finding(target, "vm.tools", verdict, "VMware Tools", (("guest.tools", value),), "https://vmware", "do")
+    return Finding(target, "vm.tools", verdict, "VMware Tools", "do", (("guest.tools", value),), "https://vmware")
 
 
 def test_equal_findings_are_one_and_what_passed_is_counted():

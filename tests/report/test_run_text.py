@@ -158,7 +158,7 @@ def test_nothing_hostile_reaches_the_terminal():
         event_text(Event("waiting", text=EVIL), 4),
         event_line(Event("failed", plan.steps[0], EVIL), "12:00"),
         diagnostics_text([Diagnostic(Mark(EVIL, 1, 1), EVIL, EVIL, EVIL)]),
-        findings_text([Finding(evil, "vm.tools", "warn", EVIL, ((EVIL, EVIL),), EVIL, EVIL)], EVIL),
+        findings_text([Finding(evil, "vm.tools", "warn", EVIL, EVIL, ((EVIL, EVIL),), EVIL)], EVIL),
     ]
     for text in texts:
         assert not set(text) & set("\x1b\u202e")
@@ -179,7 +179,7 @@ def test_input_faults_with_place_excerpt_and_help():
 
 def finding(target, verdict, rule="vm.tools"):
     return Finding(
-        target, rule, verdict, f"it is {verdict}", (("guest.toolsRunningStatus", "x"),), "https://vmware", "do"
+        target, rule, verdict, f"it is {verdict}", "do", (("guest.toolsRunningStatus", "x"),), "https://vmware"
     )
 
 

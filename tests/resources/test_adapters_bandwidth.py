@@ -53,13 +53,13 @@ def test_what_is_not_known_refuses_nothing_and_is_told():
 def test_a_sum_that_is_not_whole_is_not_told_as_if_it_were():
     problem = judge(asking(301), VM, farm(card(4000), other=None)).problems["adapters.reservation"]
     assert problem.message.startswith("at least 301 Mbit/s")
-    assert "train: N" in problem.help
+    assert "train: N" in problem.remedy
 
 
 def test_a_sum_that_is_whole_says_what_would_do():
     problem = judge(asking(150), VM, farm(card(4000), other=(reserving(4000, 200),))).problems["adapters.reservation"]
     assert problem.message.startswith("350 Mbit/s")
-    assert "train: 350" in problem.help
+    assert "train: 350" in problem.remedy
     assert judge(asking(100), VM, farm(card(4000), other=(reserving(4000, 200),))).notes == ()
 
 

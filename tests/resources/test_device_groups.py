@@ -272,12 +272,12 @@ def test_only_whole_groups_that_are_listed_come_and_go(data):
 )
 def test_a_name_the_host_does_not_offer(name, words):
     problem = judge(want(name), VM, around(having())).problems["device_groups.unknown"]
-    assert words in problem.help
+    assert words in problem.remedy
     assert ESX1.name in problem.message
 
 
 def test_a_host_that_offers_none():
-    assert "ESXi 8.0" in judge(want(PAIR), VM, around(having(), offer=())).problems["device_groups.unknown"].help
+    assert "ESXi 8.0" in judge(want(PAIR), VM, around(having(), offer=())).problems["device_groups.unknown"].remedy
 
 
 def test_a_group_that_stays_need_not_be_offered():
@@ -330,8 +330,8 @@ def test_settings_that_contradict(stated, rule):
 def test_an_old_hardware_version():
     rule, old = "device_groups.hardware-version", having(config__version="vmx-19")
     newer = around(old, config__product={"version": "8.0.1", "build": "1"})
-    assert judge(want(PAIR), VM, newer).problems[rule].help == "add hardware: {version: 20} to the play"
-    assert judge(want(PAIR), VM, around(old)).problems[rule].help == (
+    assert judge(want(PAIR), VM, newer).problems[rule].remedy == "add hardware: {version: 20} to the play"
+    assert judge(want(PAIR), VM, around(old)).problems[rule].remedy == (
         "hardware version 20 needs ESXi 8.0.0 or later on every host of the VM: esx01, esx02 run ESXi 7.0.2"
     )
 

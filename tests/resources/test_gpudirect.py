@@ -82,7 +82,7 @@ def test_pvrdma_is_no_nic_for_it_and_that_is_explained():
 def test_far_apart_is_refused_with_the_tree():
     found = asked(fixed(13000, GPU_0), fixed(13001, NIC_1)).problems["gpudirect.topology"]
     assert f"GPU {GPU_0} and NIC {NIC_1}" in found.message
-    tree = found.help.splitlines()
+    tree = found.remedy.splitlines()
     assert tree[1:] == [
         "esx01",
         "├─ PCI root 0000:3a (NUMA node 0)",
@@ -139,7 +139,7 @@ def test_a_virtual_function_counts_as_the_nic_it_is_of():
 def test_ats_has_to_be_on(ats, rule):
     found = asked(*NEAR, ats=ats).problems
     assert list(found) == [rule]
-    assert found[rule].help
+    assert found[rule].remedy
 
 
 # -- back into a playbook

@@ -128,7 +128,7 @@ def test_the_bmc_is_not_a_gpu():
 def test_problems(more, rule):
     judged = judge(HostGraphics(default_type="shared_direct"), ESX1, estate(host(ESX1, **more)))
     assert set(judged.problems) == {rule}
-    assert judged.problems[rule].help
+    assert judged.problems[rule].remedy
 
 
 def test_a_passthrough_gpu_is_named():
@@ -290,7 +290,7 @@ def test_capacity_counts_by_the_mode_there_will_be():
 def test_a_vgpu_mode_that_cannot_be(more, rule):
     judged = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded(**more))
     assert set(judged.problems) == {rule}
-    assert judged.problems[rule].help
+    assert judged.problems[rule].remedy
 
 
 def test_an_older_pyvmomi_is_named_where_the_vcenter_could():
@@ -298,7 +298,7 @@ def test_an_older_pyvmomi_is_named_where_the_vcenter_could():
     seen = replace(seen, about=replace(seen.about, offered_api="8.0.3.0"))
     problem = judge(HostGraphics(vgpu_mode="same_size"), ESX1, seen).problems["graphics.vgpu-mode-version"]
     assert "vCenter offers API 8.0.3.0, the installed pyVmomi knows the API up to 7.0.2.0" in problem.message
-    assert problem.help == "update pyVmomi (pip install --upgrade pyvmomi)"
+    assert problem.remedy == "update pyVmomi (pip install --upgrade pyvmomi)"
 
 
 def test_an_older_vcenter_cannot_set_a_vgpu_mode():

@@ -49,7 +49,7 @@ def test_what_waits_for_a_restart_takes_the_restart_only():
 def test_a_host_that_cannot_be_asked():
     failed = asked(True, ProbeFailure("ssh.stopped", "SSH is stopped", "start it")).problems["ssh.stopped"]
     assert "SSH is stopped" in failed.message
-    assert failed.help == "start it"
+    assert failed.remedy == "start it"
     assert "not asked" in asked(True, None).problems["kernel.unreadable"].message
     refused = asked(True, Output(1, "", "Invalid Key: atsSupport\n")).problems["kernel.unreadable"]
     assert "Invalid Key" in refused.message

@@ -267,8 +267,8 @@ def test_the_seed_command_is_refused_with_the_arithmetic():
         assert part in first.message
     assert FIRST in first.message
     assert SECOND in second.message
-    assert "closest legal layouts" in first.help
-    assert "-cgi" in first.help
+    assert "closest legal layouts" in first.remedy
+    assert "-cgi" in first.remedy
     assert commands(steps_of(plan, ESX1)) == []
 
 
@@ -412,7 +412,7 @@ def test_ssh_failures_are_problems_of_the_plan(rule):
     judged = judge(Mig(mode="enabled"), ESX1, estate(host(ESX1, probes=dict.fromkeys(smi(BOTH_ON), failed))))
     assert set(judged.problems) == {rule}
     assert "the reason" in judged.problems[rule].message
-    assert judged.problems[rule].help == "what to do"
+    assert judged.problems[rule].remedy == "what to do"
 
 
 @pytest.mark.parametrize("probe", [GPUS, INSTANCES, COMPUTE])
@@ -485,4 +485,4 @@ def test_a_board_whose_placements_are_not_published_waits_for_its_hosts_list():
     assert judge(Mig(mode="enabled"), ESX1, seen).problems == {}
     problem = judge(Mig(mode="enabled", layout=("1g.12gb",)), ESX1, seen).problems["mig.layout"]
     assert "placements of this board are not published" in problem.message
-    assert problem.help.startswith("have mode: enabled applied first")
+    assert problem.remedy.startswith("have mode: enabled applied first")

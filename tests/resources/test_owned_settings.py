@@ -51,7 +51,7 @@ def test_a_setting_of_a_kind_or_a_property_is_set_by_no_name(key, spelt):
     assert set(problems) in ({"tuning.owned"}, {"tuning.secret"})
     (problem,) = problems.values()
     assert spelt(key) in problem.message
-    assert problem.help
+    assert problem.remedy
     assert owner_of(f" {spelt(key)} ")
     assert set(refused(spelt(key), "")) == set(problems), "nor is it removed"
 

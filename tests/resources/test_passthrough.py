@@ -81,7 +81,7 @@ def test_two_spellings_of_one_device_are_refused():
 def test_problems_name_what_there_is():
     found = asked({"0000:99:00.0": True}).problems
     assert list(found) == ["passthrough.device"]
-    assert GPU_0 in found["passthrough.device"].help
+    assert GPU_0 in found["passthrough.device"].remedy
     assert list(asked({"0000:3a:00.0": True}).problems) == ["passthrough.not-capable"]
     assert list(asked({GPU_0: True}, config__pciPassthruInfo=None).problems) == ["passthrough.unreadable"]
 

@@ -171,13 +171,13 @@ def test_the_vgpu_kind_takes_no_passthrough_device_for_its_own():
 def test_a_device_that_is_not_there_or_not_passed_through():
     assert (
         "devices it passes through: " + GPU_0
-        in judge(want(Device(host_device="0000:99:00.0")), VM, around()).problems["pci_devices.no-device"].help
+        in judge(want(Device(host_device="0000:99:00.0")), VM, around()).problems["pci_devices.no-device"].remedy
     )
     found = judge(want(F1), VM, around()).problems["pci_devices.not-passed"]
-    assert found.help == f"add passthrough: {{{GPU_1}: true}} to a play for {ESX1.name}"
+    assert found.remedy == f"add passthrough: {{{GPU_1}: true}} to a play for {ESX1.name}"
     short = judge(want(ANY, ANY), VM, around()).problems["pci_devices.not-passed"]
     assert "passes 1 of 10de:20f1 through, 2 are wanted" in short.message
-    assert f"{GPU_0}, {GPU_1}" in short.help
+    assert f"{GPU_0}, {GPU_1}" in short.remedy
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_versions_memory_firmware_and_counts():
     assert "needs 17" in old["pci_devices.hardware-version"].message
     assert not judge(want(F0), VM, around(config__version="vmx-11")).problems
     many = judge(want(*[ANY] * 17), VM, around()).problems
-    assert "at most 16" in many["pci_devices.count"].help
+    assert "at most 16" in many["pci_devices.count"].remedy
     assert "2 times" in judge(want(F0, F0), VM, around()).problems["pci_devices.twice"].message
     partly = plan_one(around(), VM, want(F0), VmHardware(memory_reservation=1024, firmware="bios"))
     assert {p.rule for p in partly.problems} >= {"pci_devices.memory", "pci_devices.firmware"}

@@ -240,7 +240,7 @@ def with_group(seen, *groups):
 def test_an_unknown_port_group_is_refused_with_those_there_are():
     (problem,) = judge(want(("dvpg-rmda", "rocev2")), VM, around()).problems.values()
     assert problem.rule == "pvrdma.port-group"
-    assert "dvpg-lan, dvpg-rdma" in problem.help
+    assert "dvpg-lan, dvpg-rdma" in problem.remedy
 
 
 def test_a_standard_port_group_is_told_apart():
@@ -281,7 +281,7 @@ def refusal(seen, protocol="rocev2"):
     judged = judge(want(("dvpg-rdma", protocol)), VM, seen)
     assert set(judged.problems) == {"pvrdma.not-rdma"}
     problem = judged.problems["pvrdma.not-rdma"]
-    assert problem.help
+    assert problem.remedy
     return problem.message
 
 
@@ -389,7 +389,7 @@ def test_a_host_that_does_not_offer_the_vms_vgpu_does_not_count():
 def test_the_vmkernel_adapter_and_the_firewall_are_checked(change, found):
     judged = judge(want(V2), VM, around(more_host=change))
     assert set(judged.problems) == found
-    assert all(ESX1.name in p.message and "pvrdma_host" in p.help for p in judged.problems.values())
+    assert all(ESX1.name in p.message and "pvrdma_host" in p.remedy for p in judged.problems.values())
 
 
 def test_they_are_satisfied_by_the_same_plan():

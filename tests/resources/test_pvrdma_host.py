@@ -75,7 +75,7 @@ def test_all_problems_at_once():
     bare = host(ESX1, **{OPTION: None, "config__firewall__ruleset": (), "config__network__vnic": None})
     judged = judge(PvrdmaHost(vmknic="vmk2", firewall=True), ESX1, estate(bare))
     assert set(judged.problems) == {"pvrdma.vmknic-missing", "pvrdma.option-unknown", "pvrdma.ruleset-missing"}
-    assert "it has none" in judged.problems["pvrdma.vmknic-missing"].help
+    assert "it has none" in judged.problems["pvrdma.vmknic-missing"].remedy
 
 
 @pytest.mark.parametrize("name", ["vmk", "vmnic2", "vmk2; reboot", "VMK2", ""])

@@ -146,7 +146,7 @@ def test_an_mtu_below_that_of_adapters_on_the_switch_is_refused():
     found = judged(of, dvs_rdma={"mtu": 1500})
     assert set(found.problems) == {"switches.mtu"}
     assert found.problems["switches.mtu"].message.endswith("on it: esx01 vmk2 (9000), esx02 vmk7 (1501)")
-    assert "keep mtu: 9000" in found.problems["switches.mtu"].help
+    assert "keep mtu: 9000" in found.problems["switches.mtu"].remedy
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_reservations_that_contradict():
 def test_keys_that_belong_to_others(key, owner):
     found = asked(extra_config={key: "1"}).problems
     assert list(found) == ["tuning.owned"]
-    assert owner in found["tuning.owned"].help
+    assert owner in found["tuning.owned"].remedy
 
 
 @pytest.mark.parametrize(

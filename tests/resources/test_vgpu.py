@@ -220,7 +220,7 @@ def test_unified_memory_is_set_for_every_vgpu(keys_, wanted, expected):
 def test_a_profile_has_to_be_in_the_hosts_own_list():
     judged = judge(want(MIG), VM, around())
     assert set(judged.problems) == {"vgpu.profile"}
-    assert "grid_a100-40c" in judged.problems["vgpu.profile"].help
+    assert "grid_a100-40c" in judged.problems["vgpu.profile"].remedy
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_profile_has_to_be_in_the_hosts_own_list():
 )
 def test_why_a_profile_is_not_offered(profile, more, help_):
     judged = judge(want(profile), VM, around(**more))
-    assert help_ in judged.problems["vgpu.profile"].help
+    assert help_ in judged.problems["vgpu.profile"].remedy
 
 
 def planned(profile, *states, device=A100, modes=OFF, active="shared", listed=()):
@@ -293,7 +293,7 @@ def test_names_are_those_of_the_device(device, profile, help_):
     plan = planned(profile, SHARED_DIRECT, MIG_ON, device=device)
     (found,) = [p for p in plan.problems if p.rule == "vgpu.profile"] or (None,)
     assert (found is None) is (help_ is None)
-    assert help_ is None or help_ in found.help
+    assert help_ is None or help_ in found.remedy
 
 
 def test_the_names_a_host_lists_win_over_the_catalogue():
@@ -330,7 +330,7 @@ def test_vgpus_that_share_a_gpu_instance_need_newer_software(version, driver, he
     plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want(PRO_NAME))})
     (found,) = [p for p in plan.problems if p.rule == "vgpu.profile"] or (None,)
     assert (found is None) is (help_ is None)
-    assert help_ is None or help_ in found.help
+    assert help_ is None or help_ in found.remedy
 
 
 def test_the_order_of_plays_does_not_matter_for_what_follows():
@@ -491,7 +491,7 @@ def test_a_part_of_a_board_only_its_host_knows_is_a_part():
 def test_names_nobody_knows_yet_are_said_to_be_unknown():
     plan = made(beside_unknown(configured="shared"), {ESX1: wants(SHARED_DIRECT), VM: wants(want("nvidia_x9-48c"))})
     (problem,) = (p for p in plan.problems if p.rule == "vgpu.profile")
-    assert problem.help.endswith("are not published: apply the play for esx01, then it lists its own")
+    assert problem.remedy.endswith("are not published: apply the play for esx01, then it lists its own")
 
 
 # -- what was not read

@@ -162,7 +162,7 @@ def test_the_mtu_of_the_switch_is_the_limit():
     small = Facts(SWITCH, {"name": "dvs-rdma", "uuid": "50 2b", "config.maxMtu": 1500, "parent": "Folder:group-n1"})
     judged = judge(wanted(mtu=9000), ESX1, estate(esx(LAN, ON_RDMA), small))
     assert "has 1500" in judged.problems["vmkernel.mtu"].message
-    assert "switches: {dvs-rdma: {mtu: 9000}}" in judged.problems["vmkernel.mtu"].help
+    assert "switches: {dvs-rdma: {mtu: 9000}}" in judged.problems["vmkernel.mtu"].remedy
 
 
 def test_an_uplink_port_group_has_no_adapters():
@@ -208,8 +208,8 @@ def test_the_conflict_is_seen_where_nothing_changes():
 def test_a_new_adapter_cannot_be_named_by_its_number():
     plan = plan_one(estate(esx(LAN)), ESX1, wanted(**NEW), PvrdmaHost(vmknic="vmk1"))
     (problem,) = plan.problems
-    assert (problem.rule, "pvrdma: true" in problem.help) == ("pvrdma.vmknic-missing", True)
-    assert "\x1f" not in problem.message + problem.help
+    assert (problem.rule, "pvrdma: true" in problem.remedy) == ("pvrdma.vmknic-missing", True)
+    assert "\x1f" not in problem.message + problem.remedy
 
 
 def test_those_who_follow_see_the_adapter_and_the_option():

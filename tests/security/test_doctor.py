@@ -13,7 +13,7 @@ import pytest
 from vsphere_ai.app.project import doctor_checks as doctor
 from vsphere_ai.model.facts import About, Estate, Facts
 
-NOT_REACHED = ("vCenter", "warn")
+NOT_REACHED = ("vCenter", "unknown")
 """The remark that ends what is shown where no vCenter can be asked."""
 
 
@@ -22,7 +22,7 @@ def by_verdict(checks):
 
 
 def test_libraries_are_compared_with_what_this_release_needs(monkeypatch):
-    assert {c.verdict for c in doctor.libraries()} == {"ok"}
+    assert {c.verdict for c in doctor.libraries()} == {"pass"}
     names = {c.message.partition(" ")[0] for c in doctor.libraries()}
     assert {"pyvmomi", "paramiko", "pydantic", "PyYAML"} <= names
     assert "pytest" not in names, "extras are nobody's need"
@@ -42,12 +42,12 @@ def test_libraries_are_compared_with_what_this_release_needs(monkeypatch):
 
 @pytest.mark.parametrize(
     ("ahead", "verdict"),
-    [(0, "ok"), (4, "ok"), (-4, "ok"), (20, "warn"), (-20, "warn"), (600, "fail"), (-600, "fail")],
+    [(0, "pass"), (4, "pass"), (-4, "pass"), (20, "warn"), (-20, "warn"), (600, "fail"), (-600, "fail")],
 )
 def test_clocks(ahead, verdict):
     check = doctor.clock(lambda: datetime.now(UTC) + timedelta(seconds=ahead))
     assert check.verdict == verdict
-    assert bool(check.remedy) is (verdict != "ok")
+    assert bool(check.remedy) is (verdict != "pass")
     if ahead:
         assert ("ahead of" if ahead > 0 else "behind") in check.message
 
@@ -55,16 +55,16 @@ def test_clocks(ahead, verdict):
 @pytest.mark.parametrize(
     ("api", "drs", "verdict", "said"),
     [
-        ("7.0.2.0", {"enabled": False}, "ok", "DRS is off"),
-        ("7.0.2.0", {"enabled": True}, "ok", "does not migrate"),
+        ("7.0.2.0", {"enabled": False}, "pass", "DRS is off"),
+        ("7.0.2.0", {"enabled": True}, "pass", "does not migrate"),
         ("7.0.2.0", {"enabled": True, "option": [{"key": doctor.EVACUATION, "value": "-1"}]}, "warn", "no effect"),
-        ("8.0.2.0", {"enabled": True, "option": [{"key": doctor.EVACUATION, "value": "-1"}]}, "ok", "may migrate"),
+        ("8.0.2.0", {"enabled": True, "option": [{"key": doctor.EVACUATION, "value": "-1"}]}, "pass", "may migrate"),
     ],
 )
 def test_what_drs_does_with_vgpu_vms(api, drs, verdict, said):
     cluster = Facts("ClusterComputeResource:c1", {"name": "gpu-a", "configurationEx": {"drsConfig": drs}})
     (check,) = doctor.clusters(Estate(About("vc", "7", "1", api, "i"), {cluster.ref: cluster}))
-    assert (check.verdict, check.area) == (verdict, "gpu-a")
+    assert (check.verdict, str(check.target)) == (verdict, "gpu-a")
     assert said in check.message
 
 
@@ -75,13 +75,15 @@ def test_versions_are_compared_by_number(one, two):
 
 @pytest.fixture
 def looked(tool):
-    """Run `doctor`; return its exit code, and its checks that are not well as (area, verdict) -> message and remedy."""
+    """Run `doctor`; return its exit code, and its checks that are not well as (name, verdict) -> message and remedy."""
 
     def look(*arguments):
         code = tool("doctor", *arguments, "--format", "json")
-        checks = json.loads(tool.out)["checks"]
+        checks = json.loads(tool.out)["findings"]
         return code, {
-            (c["area"], c["verdict"]): f"{c['message']}\n{c['remedy']}" for c in checks if c["verdict"] != "ok"
+            (c["target"]["name"], c["verdict"]): f"{c['message']}\n{c['remedy']}"
+            for c in checks
+            if c["verdict"] != "pass"
         }
 
     return look
@@ -91,7 +93,7 @@ def looked(tool):
 class TestOnTheLab:
     def test_all_is_well_but_the_odd_host(self, lab, looked, inventory_of):
         code, found = looked("-i", inventory_of(lab))
-        assert (code, set(found)) == (1, {("esx-odd.lab.local", "fail")})
+        assert (code, set(found)) == (2, {("esx-odd.lab.local", "fail")})
         assert "NVIDIA host driver" in found["esx-odd.lab.local", "fail"]
         farm = lab.get("/lab/farm")
         assert (farm["logins"], farm["sessions"]) == (2, 0), "a login, one for the tags, and two logouts"
@@ -102,24 +104,24 @@ class TestOnTheLab:
         assert tool("doctor", "-i", inventory_of(lab), "--limit", "gpu_hosts", "--format", "json") == 0
         document = json.loads(tool.out)
         assert document["schema_version"] == 1
-        areas = {c["area"] for c in document["checks"]}
+        areas = {c["target"]["name"] for c in document["findings"]}
         assert {"software", "files", "address", "certificate", "login", "clock", "esx01.lab.local"} <= areas
         assert "esx-odd.lab.local" not in areas
-        drivers = [c["message"] for c in document["checks"] if "NVIDIA" in c["message"]]
+        drivers = [c["message"] for c in document["findings"] if "NVIDIA" in c["message"]]
         assert drivers == ["2 GPUs; NVIDIA AI Enterprise driver 470.256.02"] * 2
 
     def test_an_untrusted_certificate_ends_it_before_a_login(self, lab, looked, tool, inventory_of):
         code, found = looked("-i", inventory_of(lab, tls={}))
-        assert (code, set(found)) == (1, {("certificate", "fail"), NOT_REACHED})
+        assert (code, set(found)) == (2, {("certificate", "fail"), NOT_REACHED})
         assert "vsphere-ai trust vcenter lab" in found["certificate", "fail"]
-        assert "login" not in {c["area"] for c in json.loads(tool.out)["checks"]}
+        assert "login" not in {c["target"]["name"] for c in json.loads(tool.out)["findings"]}
         farm = lab.get("/lab/farm")
         assert farm["logins"] + farm["refused_logins"] == 0
 
     def test_a_wrong_password_is_tried_once(self, lab, looked, inventory_of, monkeypatch):
         monkeypatch.setenv("WRONG", "not the password")
         code, found = looked("-i", inventory_of(lab, password="env:WRONG"))
-        assert (code, set(found)) == (1, {("login", "fail")})
+        assert (code, set(found)) == (2, {("login", "fail")})
         assert lab.get("/lab/farm")["refused_logins"] == 1
 
     def test_files_that_others_may_change(self, lab, looked, inventory_of, tmp_path):
@@ -136,7 +138,7 @@ class TestOnTheLab:
         inventory = inventory_of(lab, ssh_password="cmd:touch was-run")
         inventory.chmod(0o664)
         code, found = looked("-i", inventory)
-        assert (code, set(found)) == (1, {("files", "fail"), NOT_REACHED})
+        assert (code, set(found)) == (2, {("files", "fail"), NOT_REACHED})
         assert {str(inventory), "664", "go-w"} <= set(re.findall(r"[\w./-]+", found["files", "fail"]))
         assert not (tmp_path / "was-run").exists()
         assert lab.get("/lab/farm")["logins"] == 0
@@ -150,7 +152,7 @@ class TestOnTheLab:
         inventory = inventory_of(lab, ssh_password="cmd:touch was-run")
         os.chown({"file": inventory, "folder": tmp_path}[what], 4711, 4711)
         code, found = looked("-i", inventory)
-        assert (code, set(found)) == (1, {("files", "fail"), NOT_REACHED})
+        assert (code, set(found)) == (2, {("files", "fail"), NOT_REACHED})
         assert "4711" in found["files", "fail"]
         assert not (tmp_path / "was-run").exists()
         assert lab.get("/lab/farm")["logins"] == 0
@@ -161,7 +163,7 @@ class TestOnTheLab:
         text = inventory.read_text().replace('"address": "127.0.0.1"', '"address": "no.such.host.invalid"')
         inventory.write_text(text)
         code, found = looked("-i", inventory)
-        assert (code, set(found)) == (1, {("SSH", "fail"), ("address", "fail"), ("certificate", "fail"), NOT_REACHED})
+        assert (code, set(found)) == (2, {("SSH", "fail"), ("address", "fail"), ("certificate", "fail"), NOT_REACHED})
         assert "NOT_SET" in found["SSH", "fail"]
         assert "no.such.host.invalid" in found["address", "fail"]
 

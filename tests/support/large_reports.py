@@ -131,9 +131,9 @@ def findings(hosts: list[dict[str, str]], vms: list[dict[str, str]]) -> list[dic
                     "rule": rule,
                     "verdict": verdict,
                     "message": message,
+                    "remedy": "",
                     "evidence": evidence,
                     "source": "VMware KB 1",
-                    "help": "",
                     "refuses": verdict == "fail",
                 }
             )
@@ -143,7 +143,7 @@ def findings(hosts: list[dict[str, str]], vms: list[dict[str, str]]) -> list[dic
 def check(hosts: int, vms: int) -> dict[str, Any]:
     """Return what `check --format json` prints."""
     found = findings([host(n) for n in range(1, hosts + 1)], [vm(n) for n in range(vms)])
-    return {"schema_version": 1, "vcenter": ABOUT, "findings": found}
+    return {"schema_version": 1, "vcenter": ABOUT, "verdict": "fail", "findings": found}
 
 
 def run(hosts: int, vms: int) -> dict[str, Any]:

@@ -200,9 +200,11 @@ class Case:
         return self._finding("unknown", message, evidence, help)
 
     def _finding(self, verdict: Verdict, message: str, evidence: tuple[Evidence, ...], help: str = "") -> Finding:
+        if verdict != "unknown" and not evidence:
+            raise ValueError(f"{self.rule.id}: a verdict of {verdict} needs evidence")
         refuses = verdict == "fail" or (verdict == "unknown" and self.rule.blocks_unknown)
         seen = tuple((path, _short(value)) for path, value in evidence)
-        return Finding(self.target, self.rule.id, verdict, message, seen, self.rule.source, help, refuses)
+        return Finding(self.target, self.rule.id, verdict, message, help, seen, self.rule.source, refuses)
 
 
 def planned_value(view: View, ref: str, path: str) -> Planned | None:

@@ -83,7 +83,7 @@ def unread(view: View) -> tuple[Finding, ...]:
     No rule: where all could be read there is nothing to say, and nothing a playbook wants makes it relevant.
     """
     return tuple(
-        Finding(None, ANSWERS, "unknown", f"{facts.name} ({facts.ref}): {path}: {reason}", (), SOURCE, help)
+        Finding(None, ANSWERS, "unknown", f"{facts.name} ({facts.ref}): {path}: {reason}", help, (), SOURCE)
         for facts in view.estate.objects.values()
         for path, reason in facts.unreadable.items()
         for prefix, help in ((UNTYPED, NEWER), (MALFORMED, LOOK))

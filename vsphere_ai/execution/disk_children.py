@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.planning.planner import Plan
 
@@ -47,7 +47,7 @@ def child_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Pro
     going = {p.step.target.ref: p.step.target for p in plan.steps if isinstance(p.step, Destroy)}
     asked = [ref for ref in going if ref in estate.objects and may_have_children(estate[ref])]
     for ref, names in (children_of(vcenter, asked) if asked else {}).items():
-        yield Problem(going[ref], RULE, words(names), "destroy these first, or give them disks of their own")
+        yield Finding.problem(going[ref], RULE, words(names), "destroy these first, or give them disks of their own")
 
 
 def words(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Problem
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.steps import Clone, Destroy, WriteLeases
 from vsphere_ai.model.vm_sets import mark_of
 from vsphere_ai.planning.planner import Plan
@@ -33,7 +33,7 @@ def clone_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Pro
     for name in sorted(set(running_clones(vcenter).values())):
         if not sources or name in sources:
             message = f"a clone of {name} is under way, which may make a VM of the set"
-            yield Problem(
+            yield Finding.problem(
                 releases[0].target, RULE, message, "wait until vCenter has ended it, then give the command again"
             )
 

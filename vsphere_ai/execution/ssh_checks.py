@@ -12,8 +12,9 @@ from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 from vsphere_ai.errors import Denied
 from vsphere_ai.language.inventories.inventory import SshSettings
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.finding import Finding, Problem, by_target
 from vsphere_ai.model.names.name_ranges import shell_word
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.planning.planner import Login, Plan
 from vsphere_ai.planning.ssh_needs import Need, needs, no_section, service_problems, stays_stopped
 
@@ -57,7 +58,9 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
     stopped = stays_stopped(plan, estate) if never else ()
     starts = access.prober is not None and not access.prober.may_start and not never
     plan = replace(plan, logins=tuple(logins), ssh_stays_stopped=stopped)
-    return replace(plan, problems=tuple(sorted(set(found))), stopped_ssh=_stopped(estate) if starts else ())
+    return replace(
+        plan, problems=tuple(sorted(set(found), key=by_target)), stopped_ssh=_stopped(estate) if starts else ()
+    )
 
 
 def _asked(need: Need, host: Facts, access: Access) -> tuple[list[Problem], str]:
@@ -82,17 +85,17 @@ def _key_problems(host: Target, settings: SshSettings) -> Iterator[Problem]:
         address, port = settings.endpoint(host.name)
     except ValueError as error:
         help_ = "give its address under ssh: addresses: in the inventory"
-        yield Problem(host, "ssh.section", f"its name is no address: {str(error).splitlines()[0]}", help_)
+        yield Finding.problem(host, "ssh.section", f"its name is no address: {str(error).splitlines()[0]}", help_)
         return
     try:
         known = HostKeys(Path(settings.known_hosts)).known(host.name, address, port)
     except Denied as error:
-        yield Problem(host, "ssh.host-key", error.message, error.remedy)
+        yield Finding.problem(host, "ssh.host-key", error.message, error.remedy)
         return
     if not known:
         at = address if port == 22 else f"[{address}]:{port}"
         message = f"its SSH host key is not known: {settings.known_hosts} has none for {at}"
-        yield Problem(host, "ssh.host-key", message, f"vsphere-ai trust host {shell_word(host.name)}")
+        yield Finding.problem(host, "ssh.host-key", message, f"vsphere-ai trust host {shell_word(host.name)}")
 
 
 def _stopped(estate: Estate) -> tuple[str, ...]:
@@ -117,4 +120,4 @@ def _refused(hosts: Sequence[Target], estate: Estate, access: Access) -> Iterato
 
 
 def _problem(host: Target, failure: ProbeFailure) -> Problem:
-    return Problem(host, failure.rule, failure.reason, failure.help)
+    return Finding.problem(host, failure.rule, failure.reason, failure.help)

@@ -15,6 +15,7 @@ from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import by_target
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.state import Target
@@ -82,7 +83,7 @@ def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int 
         shown.append(Answer([*asked.values()][-1].target, "", note=why))
         replies += [q.replied(unanswered=why) for key, q in every.items() if key not in asked]
     problems, remarks = compared(plan, estate, replies)
-    every_problem = tuple(sorted({*plan.problems, *problems}))
+    every_problem = tuple(sorted({*plan.problems, *problems}, key=by_target))
     return replace(plan, answers=tuple(shown), problems=every_problem, findings=(*plan.findings, *remarks))
 
 

@@ -23,9 +23,10 @@ from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.bounded import json_value, yaml_value
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.networks import Address
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 
 MOST_BYTES = 64 * 1024
 """Bytes of one encoded value."""
@@ -93,23 +94,25 @@ def identity_problems(target: Target, guest: Guest) -> Iterator[Problem]:
     """Yield what stands against the host name, the users and their keys."""
     if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
         help = f"use at most {MOST_HOSTNAME} lower-case letters, digits and '-', which neither begins nor ends it"
-        yield Problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)
+        yield Finding.problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)
     for user in guest.users:
         if not _USER.fullmatch(user.name) or len(user.name) > MOST_USER:
             help = f"use at most {MOST_USER} lower-case letters, digits, '_' and '-', a letter first"
-            yield Problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
+            yield Finding.problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
         if not (user.ssh_authorized_keys or user.has_password):
             help = "give it a public SSH key; without a password it is locked"
-            yield Problem(target, "guest.user", f"the user {user.name} could not log in", help)
+            yield Finding.problem(target, "guest.user", f"the user {user.name} could not log in", help)
         for number, key in enumerate(user.ssh_authorized_keys, 1):
             try:
                 public_key(key)
             except ValueError as error:
                 words, _, help = str(error).partition("\n")
-                yield Problem(target, "guest.ssh-key", f"key {number} of the user {user.name} {words}", help)
+                yield Finding.problem(target, "guest.ssh-key", f"key {number} of the user {user.name} {words}", help)
     names = [user.name for user in guest.users]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem(target, "guest.user", f"the user {name} is there twice", "keep one of them, with all keys")
+        yield Finding.problem(
+            target, "guest.user", f"the user {name} is there twice", "keep one of them, with all keys"
+        )
 
 
 def metadata(guest: Guest) -> dict[str, object]:
@@ -244,11 +247,11 @@ def _sizes(target: Target, own: Mapping[str, str], others: Mapping[str, str]) ->
     for name, value in own.items():
         if len(value) > MOST_BYTES:
             words = f"{name} has {len(value):,} bytes, and a guest reads at most {MOST_BYTES:,}"
-            yield Problem(target, "guest.size", words, "give the guest fewer users or keys")
+            yield Finding.problem(target, "guest.size", words, "give the guest fewer users or keys")
     total = sum(len(name) + len(value) + len(' = ""\n') for name, value in {**others, **own}.items())
     if total > MOST_SETTINGS:
         words = f"its advanced settings have {total:,} bytes, and a VM's .vmx file at most {MOST_SETTINGS:,}"
-        yield Problem(target, "guest.size", words, "remove large settings from the source")
+        yield Finding.problem(target, "guest.size", words, "remove large settings from the source")
 
 
 def _nics(guest: Guest) -> str:

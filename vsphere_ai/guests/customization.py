@@ -13,8 +13,9 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from vsphere_ai.guests.cloud_init import METADATA, USERDATA, Guest, identity_problems
 from vsphere_ai.guests.netplan import GuestNic
 from vsphere_ai.guests.network_problems import network_problems
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.plain import Plain, PlainObject
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 
 ANY_ORDER = (8, 0)
 """First API version that maps NICs by MAC address in any order; 7.0 wants ascending PCI slots (KB 87648)."""
@@ -72,7 +73,7 @@ def customization_problems(
     yield from basic
     nics = () if any(problem.rule == "guest.address" for problem in basic) else _of_nics(guest)
     for rule, words, help in (*_of_vm(guest, cards, settings, api), *nics):
-        yield Problem(target, f"customization.{rule}", words, help)
+        yield Finding.problem(target, f"customization.{rule}", words, help)
 
 
 def _of_vm(

@@ -141,12 +141,12 @@ class _Image:
 
     def found(self, rule: str, verdict: Verdict, message: str, evidence: tuple[str, object], help: str = "") -> Finding:
         shown, source = (evidence[0], str(evidence[1])), SOURCES.get(rule, DATASOURCE)
-        return Finding(self.target, f"image.{rule}", verdict, message, (shown,), source, help, verdict == "fail")
+        return Finding(self.target, f"image.{rule}", verdict, message, help, (shown,), source, verdict == "fail")
 
     def unknown(self, rule: str, path: str, message: str, help: str) -> Finding:
         reason = self.source.unreadable.get(path, "")
         message = f"{message} ({reason})" if reason else message
-        return Finding(self.target, f"image.{rule}", "unknown", message, (), SOURCES.get(rule, DATASOURCE), help)
+        return Finding(self.target, f"image.{rule}", "unknown", message, help, (), SOURCES.get(rule, DATASOURCE))
 
 
 def _guest(image: _Image) -> Iterator[Finding]:

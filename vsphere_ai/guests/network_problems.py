@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 
 from vsphere_ai.guests.netplan import MOST_TABLES, GuestNic
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.networks import Address, network
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 
 MOST_NAME = 15
 """Characters of an interface's name in Linux (IFNAMSIZ without its zero)."""
@@ -37,10 +38,10 @@ class _Fault:
 def network_problems(target: Target, nics: Sequence[GuestNic]) -> Iterator[Problem]:
     """Yield what stands against these NICs of one guest, each with a rule id ``guest.*``."""
     for fault in _together(nics):
-        yield Problem(target, fault.rule, fault.words, fault.help)
+        yield Finding.problem(target, fault.rule, fault.words, fault.help)
     for nic in nics:
         for fault in _alone(nic):
-            yield Problem(target, fault.rule, f"NIC {nic.name}: {fault.words}", fault.help)
+            yield Finding.problem(target, fault.rule, f"NIC {nic.name}: {fault.words}", fault.help)
 
 
 def _together(nics: Sequence[GuestNic]) -> Iterator[_Fault]:

@@ -8,8 +8,9 @@ from vsphere_ai.guests.cloud_init import METADATA, REDACTED, given_network
 from vsphere_ai.guests.netplan import file_text, read_network, summary
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import objects
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 
 PATHS = ("config.extraConfig",)
 """Properties of a VM that are looked at."""

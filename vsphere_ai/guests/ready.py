@@ -10,7 +10,8 @@ from ipaddress import ip_address, ip_interface
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vsphere_ai.guests.netplan import GuestNic, tables
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 
 READY = "guestinfo.vsphere-ai.ready"
 """Key that the guest writes when cloud-init has ended, at each boot: what a guest writes may be lost when it is off."""
@@ -116,17 +117,17 @@ def ready_problems(target: Target, ready: Ready, nics: Sequence[GuestNic], gener
     if ready.generation != generation:
         words = f"the guest reports generation {ready.generation} of its settings, not {generation}"
         help = "it has not read the new ones: look at /var/log/cloud-init.log in the guest"
-        yield Problem(target, "guest.generation", words, help)
+        yield Finding.problem(target, "guest.generation", words, help)
     if ready.not_probed:
         return
     for nic, table in zip(nics, tables(nics), strict=True):
         found = ready.nics.get(nic.mac)
         if found is None or not found.name:
             help = "the guest has no interface with this MAC address: look for its driver, and whether it is connected"
-            yield Problem(target, "guest.nic-missing", f"NIC {nic.name}: {nic.mac} is not in the guest", help)
+            yield Finding.problem(target, "guest.nic-missing", f"NIC {nic.name}: {nic.mac} is not in the guest", help)
             continue
         for rule, words, help in _against(nic, table, found):
-            yield Problem(target, rule, f"NIC {nic.name}: {words}", help)
+            yield Finding.problem(target, rule, f"NIC {nic.name}: {words}", help)
 
 
 def unprobed(ready: Ready) -> Iterator[str]:
@@ -146,7 +147,7 @@ def machine_problems(guests: Mapping[Target, Ready]) -> Iterator[Problem]:
         if others:
             words = f"its machine id is also that of {', '.join(others)}"
             help = "run `cloud-init clean --machine-id` in the image, and make the VMs anew"
-            yield Problem(target, "guest.machine-id", words, help)
+            yield Finding.problem(target, "guest.machine-id", words, help)
 
 
 def _against(nic: GuestNic, table: int | None, found: NicReady) -> Iterator[tuple[str, str, str]]:

@@ -152,16 +152,6 @@ class Change:
         return differences(self.before, self.after)
 
 
-@dataclass(frozen=True, order=True)
-class Problem:
-    """A reason why a wanted state cannot be reached. `rule` is stable and documented; `help` says what would work."""
-
-    target: Target
-    rule: str
-    message: str
-    help: str = ""
-
-
 def differences(before: object, after: BaseModel | None) -> tuple[FieldChange, ...]:
     """Return every field in which `after` asks for something else than `before` is, in the order of the model."""
     return tuple(_differences(before, after)) if after is not None else ()

@@ -9,8 +9,8 @@ from vsphere_ai.admission.base import Occasion
 from vsphere_ai.admission.machines import Machines, planned_steps
 from vsphere_ai.admission.situation import Situation, powered_on
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem, Verdict
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ClusterRules, Destroy, PowerOn, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
@@ -97,7 +97,7 @@ def refusals(
             continue
         for reason in answer.refusals:
             message = f"{WORDS[asked[vm]]} on {host.name}: {reason.message}"
-            yield Problem(vm, reason.rule, message, reason.help or "use another host")
+            yield Finding.problem(vm, reason.rule, message, reason.help or "use another host")
 
 
 def undecided(found: Iterable[tuple[Target, Target, Admission]], asked: Concerned) -> Iterator[Finding]:
@@ -109,7 +109,7 @@ def undecided(found: Iterable[tuple[Target, Target, Admission]], asked: Concerne
                 verdict: Verdict = "unknown" if reason.verdict == "unknown" else "warn"
                 evidence = (("runtime.host", host.name),)
                 message = f"on {host.name}: {reason.message}"
-                yield Finding(vm, reason.rule, verdict, message, evidence, sources[reason.rule], reason.help)
+                yield Finding(vm, reason.rule, verdict, message, reason.help, evidence, sources[reason.rule])
 
 
 def of_adopted(situation: Situation, adopted: Iterable[Target]) -> Iterator[Finding]:
@@ -127,4 +127,4 @@ def of_adopted(situation: Situation, adopted: Iterable[Target]) -> Iterator[Find
         for reason in admit(machine, estate[home.ref], situation, occasion).refusals:
             message = f"it could not power on again on {home.name} as it is: {reason.message}"
             evidence = (("runtime.host", home.name),)
-            yield Finding(vm, reason.rule, "warn", message, evidence, sources[reason.rule], reason.help)
+            yield Finding(vm, reason.rule, "warn", message, reason.help, evidence, sources[reason.rule])

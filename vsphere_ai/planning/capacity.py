@@ -15,7 +15,8 @@ from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.vgpus.vgpu import Share
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere
@@ -75,7 +76,7 @@ def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping
     moves = moves_that_help(question.farm, demands, homes, problem.target.name)
     if not moves:
         return problem
-    return replace(problem, help=f"{words(moves, lambda ref: question.targets[ref].name)} first; {problem.help}")
+    return replace(problem, remedy=f"{words(moves, lambda ref: question.targets[ref].name)} first; {problem.remedy}")
 
 
 def _offered_at_home(view: View, question: Question) -> Question:
@@ -95,12 +96,12 @@ def _refusals(host: Target, answer: Answer, question: Question, *, unsure: bool)
         room = room_words(answer.room)
         help_ = f"{room}, if nothing stands on its GPUs that was not read" if unsure else room
         message = f"{question.names(answer.vms)} cannot power on: {answer.explanation}"
-        yield Problem(host, NO_ROOM, message, help_)
+        yield Finding.problem(host, NO_ROOM, message, help_)
     # instances that were not read may open an order; vGPUs are attached by name, not in another order
     elif _in_no_order(answer) and not unsure:
         named = question.names(answer.assignment)
         message = f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other"
-        yield Problem(host, NO_ROOM, message, "state a MIG layout with explicit starts for this host")
+        yield Finding.problem(host, NO_ROOM, message, "state a MIG layout with explicit starts for this host")
 
 
 def _in_no_order(answer: Answer) -> bool:
@@ -128,7 +129,7 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
             lacks = f"the layout of the GPUs leaves no instance for {profile}"
             message = f"{named}: {lacks}, so vSphere would make one beside it at power-on"
             otherwise = "leave the layout out: with mode: enabled vSphere makes instances"
-            yield Problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
+            yield Finding.problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
 
 
 def _without_spare(
@@ -151,7 +152,7 @@ def _without_spare(
         if why:
             message = f"if {' and '.join(lost)} failed, {question.names(vms)} could not restart: {why}"
             help_ = f"spare_hosts: {spare} asks for it; power off VMs, or add hosts that take them"
-            yield Problem(hosts[lost[0]], NO_SPARE, message, help_)
+            yield Finding.problem(hosts[lost[0]], NO_SPARE, message, help_)
 
 
 def room_words(room: Mapping[str, int]) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from vsphere_ai.capacity.verdict import Answer, Fit
 from vsphere_ai.gpu.smi.running import RunningVgpu
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 
 
 @dataclass(frozen=True)

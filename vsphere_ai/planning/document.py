@@ -12,12 +12,13 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vsphere_ai import __version__
+from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.part import Part
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import About
-from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.state import Effect, FieldChange, Problem, Target
+from vsphere_ai.model.state import Effect, FieldChange, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.model.variables import VariableValue
@@ -36,16 +37,6 @@ _SCALAR = frozenset({type(None), str, int, float, bool})
 _one_line = json.JSONEncoder(ensure_ascii=False).encode
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
-
-
-class Part(BaseModel):
-    """A part of a plan as JSON. Unknown keys are ignored: keys are only ever added within a schema version."""
-
-    model_config = ConfigDict(frozen=True)
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return the JSON form; `model_validate` reads it."""
-        return self.model_dump(mode="json", exclude_unset=True)
 
 
 class ChangeDocument(Part):
@@ -113,32 +104,6 @@ class StepDocument(Part):
         return cls.model_validate({**place, **_type(planned.step), **plain(planned.step)})
 
 
-class EvidenceDocument(Part):
-    """A property path and the value seen there."""
-
-    path: str
-    value: str
-
-
-class FindingDocument(Part):
-    """A compatibility finding."""
-
-    target: Target | None
-    rule: str
-    verdict: Verdict
-    message: str
-    evidence: tuple[EvidenceDocument, ...]
-    source: str
-    help: str
-    refuses: bool
-
-    @classmethod
-    def of(cls, finding: Finding) -> Self:
-        """Return a finding as JSON."""
-        evidence = [{"path": path, "value": value} for path, value in finding.evidence]
-        return cls.model_validate({**plain(finding), "evidence": evidence})
-
-
 class Approved(Part):
     """The approved part of a plan, as the journal of its run keeps it."""
 
@@ -169,7 +134,7 @@ class PlanDocument(Approved):
     playbook: str
     impact: Impact
     items: tuple[ItemDocument, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[FindingDocument, ...]
     findings: tuple[FindingDocument, ...] = ()
     """Those that did not pass; `check` shows all of them."""
     passed: int = 0
@@ -197,7 +162,7 @@ class PlanDocument(Approved):
             playbook=plan.playbook,
             impact=plan.impact,
             items=tuple(map(ItemDocument.of, plan.items)),
-            problems=plan.problems,
+            problems=tuple(map(FindingDocument.of, plan.problems)),
             findings=tuple(FindingDocument.of(f) for f in plan.findings if f.verdict != "pass"),
             passed=sum(f.verdict == "pass" for f in plan.findings),
             steps=tuple(map(StepDocument.of, plan.steps)),
@@ -300,7 +265,7 @@ def changes_since(saved: PlanDocument, plan: Plan) -> str:
 
 def _lines(document: PlanDocument) -> list[str]:
     found = [f"{i.target.name}: {i.kind} {c.field} {c.before} → {c.after}" for i in document.items for c in i.changes]
-    found += [f"{problem.target.name}: {problem.message}" for problem in document.problems]
+    found += [f"{p.target.name if p.target else document.vcenter.name}: {p.message}" for p in document.problems]
     found += [f"{each.host.name}: lost on reboot: {what}" for each in document.impact.lost for what in each.what]
     return found + [f"{step.target.name}: {step.summary}" for step in document.steps]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vsphere_ai.model.state import FieldChange, Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import FieldChange, Target
 from vsphere_ai.planning.planner import Plan
 
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.estate.malformed import PROBE, marks_of
 from vsphere_ai.model.facts import Estate, ProbeFailure
-from vsphere_ai.model.state import Problem, Target, is_observed
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import plain_said
 from vsphere_ai.planning.needed_facts import RULE

@@ -10,7 +10,8 @@ from typing import Any
 from vsphere_ai.language.playbooks.play import Kinds, TargetPlans
 from vsphere_ai.model.estate.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.facts import Estate, grouped
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem, by_target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources.base import Resource
@@ -73,7 +74,7 @@ def missing_facts(
             needed = (lost[r] for r in read if r in lost and _counts(target, r.ref, estate))
             problems.update(_problem(target, mark) for mark in needed)
     unknown = frozenset((t, s.kind) for t, p in desired.items() for s in p.states if (t.ref, s.kind) in hidden)
-    return Missing(tuple(sorted(problems)), unknown)
+    return Missing(tuple(sorted(problems, key=by_target)), unknown)
 
 
 def _hidden(
@@ -108,7 +109,7 @@ def _counts(target: Target, ref: str, estate: Estate) -> bool:
 def _problem(target: Target, mark: Mark) -> Problem:
     what = mark.path.removeprefix(PROBE)
     of = f"this {target.kind}" if mark.facts.ref == target.ref else f"{mark.facts.name} ({mark.facts.ref})"
-    return Problem(target, RULE, f"{what} of {of} cannot be read: {mark.reason}", HELP)
+    return Finding.problem(target, RULE, f"{what} of {of} cannot be read: {mark.reason}", HELP)
 
 
 def left_out(estate: Estate) -> Iterable[str]:

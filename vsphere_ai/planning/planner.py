@@ -11,8 +11,8 @@ from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.language.playbooks.play import Kinds, TargetPlans, stated_of
 from vsphere_ai.model.facts import About, Estate, grouped
-from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
+from vsphere_ai.model.finding import Finding, Problem, by_target
+from vsphere_ai.model.state import Change, FieldChange, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
@@ -197,7 +197,7 @@ def reading_back(desired: TargetPlans) -> frozenset[Target]:
 def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
     """Leave out what only follows: of a host that vCenter has no connection to, nothing else can be known."""
     gone = {p.target for p in problems if p.rule == NOT_CONNECTED}
-    return tuple(sorted(p for p in problems if p.target not in gone or p.rule == NOT_CONNECTED))
+    return tuple(sorted((p for p in problems if p.target not in gone or p.rule == NOT_CONNECTED), key=by_target))
 
 
 def _with_losses(impact: Impact, before: View) -> Impact:
@@ -346,12 +346,12 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
         for state in offered(done.view, vm.ref, VmDevices):
             if missing := state.no_power_on(vm, done.view):
                 message = f"it has to be switched off, and could not power on again: {missing}"
-                yield Problem(vm, "power.stranded", message, "make room for it first, or power it off first")
+                yield Finding.problem(vm, "power.stranded", message, "make room for it first, or power it off first")
             if not state.runs_on(host, done.view):
                 place = f"on {host.name} as this plan leaves that host"
                 message = f"it has to be switched off, and with its {state.kind} it could not power on again {place}"
                 help = f"change its {state.kind} in a vms play of the same playbook, or power it off first"
-                yield Problem(vm, "power.stranded", message, help)
+                yield Finding.problem(vm, "power.stranded", message, help)
 
 
 def _no_room(final: Situation, desired: TargetPlans, changing: Iterable[Target]) -> Iterator[Problem]:
@@ -385,5 +385,6 @@ def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Proble
     """A failed rule refuses the plan; so does an unknown one that has to be known."""
     for finding in findings:
         if finding.refuses:
-            target = finding.target or Target("host", estate.about.name, "")
-            yield Problem(target, finding.rule, finding.message, finding.help)
+            on, vcenter = finding.target, Target("host", estate.about.name, "")
+            target = on if isinstance(on, Target) else vcenter
+            yield Finding.problem(target, finding.rule, finding.message, finding.remedy)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vsphere_ai.admission.gpus import observed_profiles
 from vsphere_ai.compat.vgpu_vmotion import stun, stun_times
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Problem
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, PowerOn, Step
 from vsphere_ai.planning.moves.relocation import Relocation
 from vsphere_ai.planning.moves.vgpu_moves import Migration

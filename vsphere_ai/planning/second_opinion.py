@@ -14,9 +14,9 @@ from vsphere_ai.admission.oracles import ADMITS, CHECK, CONFIG, EVACUATE, HELP, 
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.model.facts import Estate, grouped
-from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.name_ranges import listed
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy, EnterMaintenance, Migrate, Reconfigure
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
@@ -137,11 +137,11 @@ def _refusals(reply: Reply, ours: _Ours) -> Iterator[Problem]:
     for fault in reply.faults:
         words = f"vCenter refuses {reply.oracle.words}"
         if reply.oracle is CONFIG:
-            yield Problem(reply.target, CHECK, f"{words}: {fault.text}", HELP[CHECK])
+            yield Finding.problem(reply.target, CHECK, f"{words}: {fault.text}", HELP[CHECK])
         elif not ours.foresees(reply, fault):
             on = ours.name(reply.host)
             message = f"{words}{on}: {fault}; what was read does not show why"
-            yield Problem(reply.target, CHECK, message, HELP[CHECK])
+            yield Finding.problem(reply.target, CHECK, message, HELP[CHECK])
 
 
 def _admitted(reply: Reply, ours: _Ours) -> Finding | None:
@@ -154,7 +154,7 @@ def _admitted(reply: Reply, ours: _Ours) -> Finding | None:
     verb = reply.oracle.words.removeprefix("to ")
     message = f"vCenter would {verb}{ours.name(reply.host)}, and what was read refuses it: {why}"
     evidence = ((reply.oracle.name, "no objection"),)
-    return Finding(reply.target, ADMITS, "warn", message, evidence, reply.oracle.source, HELP[ADMITS])
+    return Finding(reply.target, ADMITS, "warn", message, HELP[ADMITS], evidence, reply.oracle.source)
 
 
 def _unanswered(replies: Iterable[Reply]) -> Iterator[Finding]:
@@ -164,7 +164,7 @@ def _unanswered(replies: Iterable[Reply]) -> Iterator[Finding]:
         names = {r.target.name for r in own}
         few = listed(sorted(names)) if len(names) <= FEW else counted(len(names), "target")
         message = f"{oracle.name} gave no answer about {few}: {why}"
-        yield Finding(None, UNANSWERED, "unknown", message, (), oracle.source, HELP[UNANSWERED])
+        yield Finding(None, UNANSWERED, "unknown", message, HELP[UNANSWERED], (), oracle.source)
 
 
 @dataclass

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, Step
 from vsphere_ai.planning.planner import NOT_CONNECTED, Plan
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
@@ -61,7 +62,7 @@ def no_section(need: Need) -> Problem:
     """Return the problem of a host that needs SSH, for an inventory that does not say how to reach it."""
     message = f"the inventory has no ssh: section, and this step needs SSH: {need.first}"
     help_ = "add ssh: {username: ..., password: ..., known_hosts: ...} to the inventory"
-    return Problem(need.host, "ssh.section", message, help_)
+    return Finding.problem(need.host, "ssh.section", message, help_)
 
 
 def service_problems(need: Need, facts: Facts) -> Iterator[Problem]:
@@ -73,11 +74,11 @@ def service_problems(need: Need, facts: Facts) -> Iterator[Problem]:
     never = "and the inventory says start_service: never"
     if not service.get("running"):
         message = f"{SSH_SERVICE} is stopped, {never}; needed for: {need.first}"
-        yield Problem(need.host, "ssh.service", message, f"start {SSH_SERVICE} {where}")
+        yield Finding.problem(need.host, "ssh.service", message, f"start {SSH_SERVICE} {where}")
     if need.after and service.get("policy") != "on":
         message = f"{SSH_SERVICE} will be stopped after the reboot (policy {service.get('policy')}), {never}"
         policy = f"set the policy of {SSH_SERVICE} to 'Start and stop with host'"
-        yield Problem(need.host, "ssh.service", message, f"{policy} {where}")
+        yield Finding.problem(need.host, "ssh.service", message, f"{policy} {where}")
 
 
 def without_ssh_problems(plan: Plan) -> Plan:

@@ -1,26 +1,12 @@
-"""Results of `doctor` as text: checks by area, and privileges by object."""
+"""Privileges that a playbook takes, as text: by object, and whether the account has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 
-from vsphere_ai.model.finding import Check
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need
-
-
-def checks_text(checks: Sequence[Check]) -> str:
-    """Return checks by area, and how many there are of each verdict."""
-    lines: list[str] = []
-    for area, own in groupby(checks, key=lambda c: c.area):
-        lines.append(safe(area))
-        for check in own:
-            lines.append(f"  {check.verdict:<5} {safe(check.message)}")
-            lines += [f"        {safe(check.remedy)}"] if check.remedy else []
-    counts = ((v, sum(c.verdict == v for c in checks)) for v in ("fail", "warn", "ok"))
-    lines.append(", ".join(f"{n} {v}" for v, n in counts if n))
-    return "\n".join(lines)
 
 
 def needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str, *, complete: bool) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from vsphere_ai.model.finding import Subject
 from vsphere_ai.model.names.name_ranges import fold, listed, quoted
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, counted, safe
@@ -18,6 +19,7 @@ FEW = 6
 """Values of one shape that are still shown each by itself."""
 NAMED = 12
 """How many terms a line has that is not about each of its targets."""
+Named = Target | Subject
 NOUNS = {"datacenter": "datacenter", "host": "host", "vm": "VM"}
 Line = tuple[str, int]
 """A line as it may come from outside, and the indent of what does not fit; 0: it is never wrapped."""
@@ -28,14 +30,14 @@ _WORD = re.compile(r"[^\s,;:()\[\]]+")
 class Alike(Generic[T]):
     """Targets of which one thing is said. With a `sample` it is said of that one, and the others differ in details."""
 
-    targets: Sequence[Target]
+    targets: Sequence[Named]
     value: T
-    sample: Target | None = None
+    sample: Named | None = None
 
 
-def alike(pairs: Iterable[tuple[T, Target]], shape: Callable[[T, Target], Hashable], *, full: bool) -> list[Alike[T]]:
+def alike(pairs: Iterable[tuple[T, Named]], shape: Callable[[T, Named], Hashable], *, full: bool) -> list[Alike[T]]:
     """Group targets by what is said of them; more than a `FEW` values of one shape become one with a sample."""
-    exact: dict[T, list[Target]] = grouped(pairs)
+    exact: dict[T, list[Named]] = grouped(pairs)
     shapes = grouped((shape(value, targets[0]), value) for value, targets in exact.items())
     found: list[Alike[T]] = []
     for values in shapes.values():
@@ -47,7 +49,7 @@ def alike(pairs: Iterable[tuple[T, Target]], shape: Callable[[T, Target], Hashab
     return found
 
 
-def shape(text: str, target: Target | None) -> str:
+def shape(text: str, target: Named | None) -> str:
     """Return a text without what may differ between targets of which the same is said: their names, and numbers."""
     if target is not None:
         text = text.replace(target.name, "NAME")
@@ -59,14 +61,14 @@ def nameless(text: str, names: frozenset[str]) -> str:
     return _WORD.sub(lambda word: "NAME" if word[0] in names else word[0], text)
 
 
-def names(targets: Iterable[Target]) -> str:
-    """Return the names of targets as ranges; of two with the same name, each has its reference beside it."""
+def names(targets: Iterable[Named]) -> str:
+    """Return the names of targets as ranges; those of the same name have their references beside them."""
     found = list(targets)
     count = Counter(t.name for t in found)
-    return listed(t.name if count[t.name] == 1 else f"{t.name} ({t.ref})" for t in found)
+    return listed(t.name if count[t.name] == 1 or not t.ref else f"{t.name} ({t.ref})" for t in found)
 
 
-def first(targets: Sequence[Target]) -> str:
+def first(targets: Sequence[Named]) -> str:
     """Return names as ranges, at most `NAMED` of them."""
     terms = fold(t.name for t in targets)
     more = (
@@ -75,9 +77,9 @@ def first(targets: Sequence[Target]) -> str:
     return f"{', '.join(terms[:NAMED])}{more}"
 
 
-def how_many(targets: Sequence[Target]) -> str:
+def how_many(targets: Sequence[Named]) -> str:
     """Return a number of targets with their noun: ``32 hosts``."""
-    kinds = {NOUNS[t.kind] for t in targets}
+    kinds = {NOUNS.get(t.kind, t.kind) for t in targets}
     return counted(len(targets), kinds.pop() if len(kinds) == 1 else "target")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,12 @@ from vsphere_ai.model.records.printed import Printed
 from vsphere_ai.planning.document import PlanDocument, plain
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
-from vsphere_ai.report.pages.check_page import check_report
+from vsphere_ai.report.pages.findings_page import findings_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
-from vsphere_ai.report.pages.printed_documents import Capacity, Check, Trace
+from vsphere_ai.report.pages.printed_documents import Capacity, Findings, Trace
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.plans.run_record import run_document
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
-    "check": (Check, check_report),
+    "check": (Findings, findings_report),
     "trace": (Trace, trace_report),
     "capacity": (Capacity, capacity_report),
     "fleet": (FleetPlanned, fleet_plan_report),
@@ -59,7 +60,10 @@ def report_of(source: Source | Journal) -> Report:
 def _printed(source: Printed) -> Report:
     shape, report = DOCUMENTS[source.name]
     try:
-        return report(TypeAdapter(shape).validate_python(source.values, strict=True))
+        adapter: TypeAdapter[Any] = TypeAdapter(shape)
+        # as JSON, of which a strict model takes objects and lists
+        read = adapter.validate_json(json.dumps(source.values), strict=True)
+        return report(adapter.dump_python(read, mode="json", exclude_unset=True))
     except (ValidationError, RecursionError) as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
         raise UsageError(

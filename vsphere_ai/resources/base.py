@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, Self
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, State, Target, TargetKind
+from vsphere_ai.model.state import Change, State, Target, TargetKind
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import problem

@@ -10,8 +10,9 @@ from vsphere_ai.gpu.vgpus import vgpu
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar, Self
 
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import restart, shell

@@ -11,9 +11,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice

@@ -9,7 +9,8 @@ from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION, OPTION_FACT, VNICS
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid

@@ -10,8 +10,9 @@ from pydantic import BeforeValidator, Field
 from vsphere_ai.fabric import virtual_functions
 from vsphere_ai.fabric.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.pci_address import PciAddress, distinct
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands

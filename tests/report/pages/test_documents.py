@@ -16,10 +16,13 @@ from support import large_fleets, large_reports
 from support.large_reports import HOSTILE, WORLD
 from support.seeds import by_level
 
+from vsphere_ai.documents.findings import findings_json
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventories.patterns import expand
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.records.printed import printed
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.document import PlanDocument
 from vsphere_ai.report.pages.formats.html import html
@@ -113,9 +116,9 @@ def test_paths_have_each_broken_link_once_and_named():
 
 def test_capacity_has_every_gpu_vm_and_what_fits():
     capacity = document("capacity", 3, 5)
+    problem = Finding.problem(Target("vm", "train-9", "vm-9"), "vgpu.capacity", "no room", "take a smaller one")
     verdict = {"fits": False, "exact": True, "decided": True, "spare_hosts": 0, "left_over": ["train-9"], "room": {},
-               "explanation": "no GPU is left", "problems": [{"target": "train-9", "rule": "vgpu.capacity",
-               "message": "no room", "help": "take a smaller one"}]}  # fmt: skip
+               "explanation": "no GPU is left", "problems": findings_json([problem])}  # fmt: skip
     capacity.values["verdict"] = verdict
     page = Text(html(report_of(capacity)))
     for host in capacity.values["hosts"]:

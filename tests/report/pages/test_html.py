@@ -73,7 +73,7 @@ def a_plan(**more):
 
 def problem(name, message="no room"):
     target = {"kind": "vm", "name": name, "ref": f"VirtualMachine:{name}"}
-    return {"target": target, "rule": "vgpu.capacity", "message": message, "help": "take a smaller profile"}
+    return {"target": target, "rule": "vgpu.capacity", "message": message, "remedy": "take a smaller profile"}
 
 
 def a_run(**more):

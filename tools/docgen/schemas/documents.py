@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.model.facts import About
-from vsphere_ai.model.finding import Check
-from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, SavedPlan
+from vsphere_ai.model.finding import VERDICTS
+from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
 from vsphere_ai.report.pages.fleet_shapes import FleetApplied, FleetPlanned, FleetStatuses
 from vsphere_ai.report.pages.printed_documents import Capacity, Trace
 from vsphere_ai.training.job import TrainingJob
@@ -62,12 +63,7 @@ def check_schema() -> Schema:
     """Return the schema of what `check --format json` prints."""
     definitions: dict[str, Schema] = {}
     about = schema_of(About, definitions, mode="serialization")
-    finding = schema_of(FindingDocument, definitions, mode="serialization")
-    properties = {
-        "schema_version": _version(),
-        "vcenter": about,
-        "findings": {"type": "array", "items": finding, "description": "Verdicts of the rules on hosts and VMs."},
-    }
+    properties = {"schema_version": _version(), "vcenter": about, **_findings(definitions)}
     return {
         "$schema": DRAFT,
         "title": f"Findings of vsphere-ai check --format json, schema_version {SCHEMA_VERSION}",
@@ -90,9 +86,16 @@ def verify_schema() -> Schema:
 def doctor_schema() -> Schema:
     """Return the schema of what `doctor --format json` prints."""
     definitions: dict[str, Schema] = {}
-    check = schema_of(Check, definitions, mode="serialization")
-    checks = {"type": "array", "items": check, "description": "What was looked at, in order."}
-    return _printed("doctor", {"checks": checks}, ("checks",), definitions)
+    found = _findings(definitions)
+    return _printed("doctor", found, tuple(found), definitions)
+
+
+def _findings(definitions: dict[str, Schema]) -> dict[str, Schema]:
+    """Return the keys that the document of every command with findings has."""
+    finding = schema_of(FindingDocument, definitions, mode="serialization")
+    worst = {"enum": list(VERDICTS), "description": "The worst verdict; pass without findings."}
+    every = {"type": "array", "items": finding, "description": "What each rule found of each subject."}
+    return {"verdict": worst, "findings": every}
 
 
 def capacity_schema() -> Schema:

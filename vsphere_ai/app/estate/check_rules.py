@@ -14,7 +14,7 @@ from vsphere_ai.compat import gate
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
-from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.finding import Finding, exit_code
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.planning.planner import check as check_states
@@ -41,8 +41,8 @@ class CheckResult:
 
     @property
     def exit_code(self) -> int:
-        """1 when a rule fails, else 0; what is unknown fails nothing."""
-        return int(any(f.verdict == "fail" for f in self.findings))
+        """2 when a rule fails, 1 when something is not known, else 0."""
+        return exit_code(self.findings)
 
 
 def check(request: CheckRequest, emit: Emit = ignore) -> CheckResult:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.documents.findings import FindingDocument
+    from vsphere_ai.model.finding import Problem
+    from vsphere_ai.model.state import Target
     from vsphere_ai.model.variables import VariableValue
     from vsphere_ai.model.world import World
     from vsphere_ai.planning.outcome import Run
@@ -78,7 +80,7 @@ class RunResult:
     open_runs: tuple[str, ...] = ()
 
 
-def exit_code_of(problems: Iterable[Problem]) -> int:
+def exit_code_of(problems: Iterable[Problem | FindingDocument]) -> int:
     """Return the exit code of a plan with problems: 4 when an account or a key was not accepted, 5 when out of reach.
 
     5 only where that is all there is: any other problem is one of the playbook's, and stays when the host answers.

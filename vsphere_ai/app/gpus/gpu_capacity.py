@@ -20,7 +20,8 @@ from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import About, Estate
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.admitted import final_situation

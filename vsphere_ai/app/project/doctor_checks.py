@@ -8,6 +8,7 @@ import re
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -26,8 +27,10 @@ from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model.estate import api_fields
 from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.finding import Check, Health
+from vsphere_ai.model.finding import Finding, Subject, Verdict
 from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.planning.privileges import lacking
@@ -48,15 +51,15 @@ DRIVER_RULE = "gpu.vib"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)\s*(?:>=\s*(?P<floor>[0-9.]+))?")
 
 
-def examine(session: Session) -> Iterator[Check]:
+def examine(session: Session) -> Iterator[Finding]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
     own = inventory(session)
     yield own
     yield from files(session)
-    if own.verdict != "ok":
+    if own.verdict != "pass":
         why = "others may have written the inventory, which says what programs are run and where passwords go"
-        yield Check("vCenter", "warn", f"the rest was not looked at: {why}")
+        yield _area("vCenter", "unknown", f"the rest was not looked at: {why}")
         return
     yield from ssh_secret(session)
     reachable = True
@@ -64,16 +67,16 @@ def examine(session: Session) -> Iterator[Check]:
         reachable = reachable and check.verdict != "fail"
         yield check
     if not reachable:
-        yield Check("vCenter", "warn", "the rest was not looked at: there is no trusted connection to the vCenter")
+        yield _area("vCenter", "unknown", "the rest was not looked at: there is no trusted connection to the vCenter")
         return
     try:
         vcenter = session.vcenter
     except VsphereAiError as error:
-        yield Check("login", "fail", error.message, error.remedy)
+        yield _area("login", "fail", error.message, error.remedy)
         return
     about = vcenter.about
-    yield Check("login", "ok", f"{session.settings.username} is logged in")
-    yield Check("vCenter", "ok", f"{about.name} {about.version} build {about.build}, API {about.api}")
+    yield _area("login", "pass", f"{session.settings.username} is logged in")
+    yield _area("vCenter", "pass", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
     yield tags(session)
@@ -81,7 +84,19 @@ def examine(session: Session) -> Iterator[Check]:
     yield from out_of_service(session, estate)
     checks, estate = evaluate(estate, lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
-    yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
+    yield from (_area("answers", "unknown", line, LOOK) for line in left_out(estate))
+
+
+def _area(area: str, verdict: Verdict, message: str, remedy: str = "") -> Finding:
+    return Finding(Subject("area", area), f"doctor.{area.lower()}", verdict, message, remedy)
+
+
+def _host(host: Facts, rule: str, verdict: Verdict, message: str, remedy: str = "") -> Finding:
+    return Finding(Target("host", host.name, host.ref), f"doctor.{rule}", verdict, message, remedy)
+
+
+def _cluster(cluster: Facts, verdict: Verdict, message: str, remedy: str = "") -> Finding:
+    return Finding(Subject("cluster", cluster.name, cluster.ref), "doctor.drs", verdict, message, remedy)
 
 
 def read(session: Session) -> Estate:
@@ -100,9 +115,9 @@ def read(session: Session) -> Estate:
 # -- this machine
 
 
-def libraries() -> Iterator[Check]:
+def libraries() -> Iterator[Finding]:
     """Compare Python and the libraries with what this release needs."""
-    yield Check("software", "ok", f"Python {platform.python_version()}, vsphere-ai {metadata.version(DISTRIBUTION)}")
+    yield _area("software", "pass", f"Python {platform.python_version()}, vsphere-ai {metadata.version(DISTRIBUTION)}")
     for requirement in metadata.requires(DISTRIBUTION) or ():
         text, _, marker = requirement.partition(";")
         found = _REQUIREMENT.match(text)
@@ -113,23 +128,23 @@ def libraries() -> Iterator[Check]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Check("software", "fail", f"{name} is not installed", install)
+            yield _area("software", "fail", f"{name} is not installed", install)
             continue
         old = _numbers(version) < _numbers(floor)
         words = f"{name} {version}" + (f" is older than {floor}" if old else "")
-        yield Check("software", "fail" if old else "ok", words, install if old else "")
+        yield _area("software", "fail" if old else "pass", words, install if old else "")
 
 
-def library_of(about: About) -> Iterator[Check]:
+def library_of(about: About) -> Iterator[Finding]:
     """Say when vCenter offers a later API than the installed pyVmomi knows, and what that hides."""
     if about.offered_numbers <= about.api_numbers:
         return
     words = f"vCenter offers API {about.offered_api}; pyVmomi {metadata.version('pyvmomi')} knows up to {about.api}"
     hidden = [str(field) for field in api_fields.unseen(about)]
     if hidden:
-        yield Check("vCenter", "warn", f"{words} and cannot see {', '.join(hidden)}", api_fields.UPDATE)
+        yield _area("vCenter", "warn", f"{words} and cannot see {', '.join(hidden)}", api_fields.UPDATE)
     else:
-        yield Check("vCenter", "ok", f"{words}, which has everything this release uses")
+        yield _area("vCenter", "pass", f"{words}, which has everything this release uses")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -140,20 +155,20 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def inventory(session: Session) -> Check:
+def inventory(session: Session) -> Finding:
     """Look whether others may have written the inventory; also one that was named, which every command takes."""
     path = session.inventory.path
     try:
         unsafe = gap(path)
     except OSError as error:
-        return Check("files", "fail", f"inventory {path}: {error.strerror}", "check its path")
+        return _area("files", "fail", f"inventory {path}: {error.strerror}", "check its path")
     if unsafe is None:
-        return Check("files", "ok", f"inventory {path}")
+        return _area("files", "pass", f"inventory {path}")
     where = "" if unsafe.path == path else f"{path}: "
-    return Check("files", "fail", f"inventory {where}{unsafe.path} {unsafe.why}", unsafe.remedy)
+    return _area("files", "fail", f"inventory {where}{unsafe.path} {unsafe.why}", unsafe.remedy)
 
 
-def files(session: Session) -> Iterator[Check]:
+def files(session: Session) -> Iterator[Finding]:
     """Look who may change the files that say whom to trust, and who may read those that hold secrets."""
     ssh = session.inventory.ssh
     trusted = [("CA file", session.settings.tls.ca_file)]
@@ -167,20 +182,20 @@ def files(session: Session) -> Iterator[Check]:
             status = path.stat()
         except OSError as error:
             remedy = "vsphere-ai trust host PATTERN makes it" if what == "known_hosts" else "check its path"
-            yield Check("files", "fail", f"{what} {path}: {error.strerror}", remedy)
+            yield _area("files", "fail", f"{what} {path}: {error.strerror}", remedy)
             continue
         mode = stat.S_IMODE(status.st_mode)
         if mode & forbidden:
             verb = "read" if forbidden == 0o077 else "changed"
             remedy = f"chmod {'600' if forbidden == 0o077 else 'go-w'} {path}"
-            yield Check("files", "fail", f"{what} {path} can be {verb} by others (mode {mode:03o})", remedy)
+            yield _area("files", "fail", f"{what} {path} can be {verb} by others (mode {mode:03o})", remedy)
         elif status.st_uid not in (0, os.getuid()):
-            yield Check("files", "warn", f"{what} {path} belongs to another user", "make it your own")
+            yield _area("files", "warn", f"{what} {path} belongs to another user", "make it your own")
         else:
-            yield Check("files", "ok", f"{what} {path}")
+            yield _area("files", "pass", f"{what} {path}")
 
 
-def ssh_secret(session: Session) -> Iterator[Check]:
+def ssh_secret(session: Session) -> Iterator[Finding]:
     """Fetch what the SSH login needs; a prompt is left for when it is needed."""
     ssh = session.inventory.ssh
     if ssh is None:
@@ -191,27 +206,27 @@ def ssh_secret(session: Session) -> Iterator[Check]:
         try:
             fetch(reference, session.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
         except Denied as error:
-            yield Check("SSH", "fail", f"{what}: {error.message}", error.remedy)
+            yield _area("SSH", "fail", f"{what}: {error.message}", error.remedy)
         else:
-            yield Check("SSH", "ok", f"the {what} of {ssh.username} is there")
+            yield _area("SSH", "pass", f"the {what} of {ssh.username} is there")
 
 
 # -- vCenter
 
 
-def address(session: Session) -> Iterator[Check]:
+def address(session: Session) -> Iterator[Finding]:
     """Resolve the vCenter's name."""
     name, port = session.settings.address, session.settings.port
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        yield Check("address", "fail", f"{name}: {error.strerror}", "check the name in the inventory, and DNS")
+        yield _area("address", "fail", f"{name}: {error.strerror}", "check the name in the inventory, and DNS")
         return
     numbers = sorted({str(entry[4][0]) for entry in found})
-    yield Check("address", "ok", f"{name} is {', '.join(numbers)}")
+    yield _area("address", "pass", f"{name} is {', '.join(numbers)}")
 
 
-def certificate(session: Session) -> Iterator[Check]:
+def certificate(session: Session) -> Iterator[Finding]:
     """Check how the vCenter's certificate is verified and how long it is still valid, without a login."""
     endpoint = endpoint_of(session.settings)
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
@@ -219,23 +234,25 @@ def certificate(session: Session) -> Iterator[Check]:
         der = tls.fetch_certificate(endpoint, TIMEOUT)
         distrusted = tls.distrust(endpoint, TIMEOUT)
     except VsphereAiError as error:
-        yield Check("certificate", "fail", error.message, error.remedy)
+        yield _area("certificate", "fail", error.message, error.remedy)
         return
     if distrusted is not None:
         remedy = f"compare it and trust it: vsphere-ai trust vcenter {session.settings.name}"
-        yield Check("certificate", "fail", distrusted.message, remedy)
+        yield _area("certificate", "fail", distrusted.message, remedy)
         return
-    yield Check("certificate", "ok", f"verified by {how}")
+    yield _area("certificate", "pass", f"verified by {how}")
     try:
         end = x509.load_der_x509_certificate(der).not_valid_after_utc
     except ValueError:
         return
     days = (end - datetime.now(UTC)).days
     words = f"valid for {days} more days, until {end:%Y-%m-%d}"
-    yield Check("certificate", "warn" if days < EXPIRY_DAYS else "ok", words, "renew it" if days < EXPIRY_DAYS else "")
+    yield _area(
+        "certificate", "warn" if days < EXPIRY_DAYS else "pass", words, "renew it" if days < EXPIRY_DAYS else ""
+    )
 
 
-def clock(now: Callable[[], datetime]) -> Check:
+def clock(now: Callable[[], datetime]) -> Finding:
     """Compare this machine's clock with vCenter's."""
     before = datetime.now(UTC)
     server = now()
@@ -244,44 +261,46 @@ def clock(now: Callable[[], datetime]) -> Check:
     size = abs(skew) - (after - before).total_seconds() / 2
     words = f"vCenter's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
     if size <= SKEW_WARN:
-        return Check("clock", "ok", words)
-    return Check("clock", "fail" if size > SKEW_FAIL else "warn", words, "let NTP set both clocks")
+        return _area("clock", "pass", words)
+    return _area("clock", "fail" if size > SKEW_FAIL else "warn", words, "let NTP set both clocks")
 
 
-def tags(session: Session) -> Check:
+def tags(session: Session) -> Finding:
     """Read the categories of vSphere tags, which are elsewhere than all else; none fails where groups need them."""
     inventory = session.inventory
     groups = [*inventory.hosts.values(), *inventory.vms.values()]
     needed = [f"'{group.name}'" for group in groups if "tag=" in group.selector.text]
-    lacking: Health = "fail" if needed else "warn"
+    lacking: Verdict = "fail" if needed else "warn"
     of = f"group {', '.join(needed)} of the inventory" if needed else "a selector"
     try:
         count = session.vcenter.tag_categories()
     except VsphereAiError as error:
-        return Check("tags", lacking, f"{error.message}; {of} by tag has an error", error.remedy)
+        return _area("tags", lacking, f"{error.message}; {of} by tag has an error", error.remedy)
     if count:
-        return Check("tags", "ok", f"vSphere tags can be read, of {count} {'category' if count == 1 else 'categories'}")
+        return _area(
+            "tags", "pass", f"vSphere tags can be read, of {count} {'category' if count == 1 else 'categories'}"
+        )
     words = "the account sees no category of vSphere tags"
     if not needed:
-        return Check("tags", "ok", words)
+        return _area("tags", "pass", words)
     remedy = "make the tags, or give the account a global permission with System.Read"
-    return Check("tags", "fail", f"{words}, and {of} names some", remedy)
+    return _area("tags", "fail", f"{words}, and {of} names some", remedy)
 
 
-def out_of_service(session: Session, estate: Estate) -> Iterator[Check]:
+def out_of_service(session: Session, estate: Estate) -> Iterator[Finding]:
     """Name what runs have out of service by what vCenter keeps of them, and look whether this account may write it."""
     runs = runs_among(session.vcenter, estate.objects)
     for run in runs:
-        verdict: Health = "ok" if run.works else "fail"
-        yield from (Check("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
+        verdict: Verdict = "pass" if run.works else "fail"
+        yield from (_area("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
     if not any(run.still or run.damage for run in runs):
-        yield Check("runs", "ok", "no run has anything out of service by what vCenter keeps")
+        yield _area("runs", "pass", "no run has anything out of service by what vCenter keeps")
     needs = place_needs(session.vcenter, estate)
     missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
     words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
     if words:
         text = f"the account lacks {words}, with which a run writes down what it has out of service"
-        yield Check(
+        yield _area(
             "runs", "warn", text, "runs that take hosts or VMs out of service are refused; see docs/security.md"
         )
 
@@ -289,26 +308,26 @@ def out_of_service(session: Session, estate: Estate) -> Iterator[Check]:
 # -- hosts and clusters
 
 
-def hosts(session: Session, estate: Estate) -> Iterator[Check]:
+def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
     stranger, left = _strangers(session), {host.ref for host in left_running(session.vcenter)}
     for target in session.limited(estate, estate.hosts):
         facts = estate[target.ref]
         state = facts.get("runtime.connectionState")
         if state != "connected":
-            yield Check(facts.name, "fail", f"vCenter reports it as {state}", "bring the host back")
+            yield _host(facts, "connection", "fail", f"vCenter reports it as {state}", "bring the host back")
             continue
         if facts.ref in left:
             words = "SSH runs because a command that was killed had started it to read"
-            yield Check(facts.name, "warn", words, f"stop it: {session.stopping_ssh(facts.name)}")
+            yield _host(facts, "ssh", "warn", words, f"stop it: {session.stopping_ssh(facts.name)}")
         elif session.inventory.ssh is not None:
             yield from _ssh(session, facts)
         elif may_accelerate(facts):
             words = "the inventory has no ssh: section, and commands on this host (mig, reboots over SSH) need one"
-            yield Check(facts.name, "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
+            yield _host(facts, "ssh", "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
         if stranger(facts.name):
             words = "its SSH host key is not known"
-            yield Check(facts.name, "warn", words, f"vsphere-ai trust host {shell_word(facts.name)}")
+            yield _host(facts, "host-key", "warn", words, f"vsphere-ai trust host {shell_word(facts.name)}")
         yield from _driver(estate, facts)
 
 
@@ -328,54 +347,52 @@ def _strangers(session: Session) -> Callable[[str], bool]:
     return is_stranger
 
 
-def _ssh(session: Session, host: Facts) -> Iterator[Check]:
+def _ssh(session: Session, host: Facts) -> Iterator[Finding]:
     locked = locked_out(host, session.inventory.ssh.username if session.inventory.ssh else "")
     if locked is not None:
         mode = host.get("config.lockdownMode")
-        yield Check(host.name, "warn", f"lockdown mode is on ({mode}), and commands are refused", locked.help)
+        yield _host(host, "ssh", "warn", f"lockdown mode is on ({mode}), and commands are refused", locked.help)
         return
     running, start = is_running(host), session.inventory.ssh.start_service if session.inventory.ssh else "never"
     if running:
-        yield Check(host.name, "ok", "SSH runs")
+        yield _host(host, "ssh", "pass", "SSH runs")
     elif running is None:
-        yield Check(host.name, "warn", "whether SSH runs cannot be seen", "the account may lack System.Read there")
+        yield _host(host, "ssh", "unknown", "whether SSH runs cannot be seen", "the account may lack System.Read there")
     elif start == "never":
-        yield Check(host.name, "warn", "SSH is stopped, and the inventory forbids to start it", "mig cannot be read")
+        yield _host(host, "ssh", "warn", "SSH is stopped, and the inventory forbids to start it", "mig cannot be read")
     else:
         who = "every command" if start == "always" else "apply, and commands with --start-ssh,"
-        yield Check(host.name, "ok", f"SSH is stopped; {who} may start it and stop it again")
+        yield _host(host, "ssh", "pass", f"SSH is stopped; {who} may start it and stop it again")
 
 
-def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
+def _driver(estate: Estate, host: Facts) -> Iterator[Finding]:
     gpus = found_gpus(host.get("hardware.pciDevice") or ())
     if not gpus:
-        yield Check(host.name, "ok", "no NVIDIA GPU, so no driver is needed")
+        yield _host(host, "driver", "pass", "no NVIDIA GPU, so no driver is needed")
         return
     rule = next(r for r in rules() if r.id == DRIVER_RULE)
     target = next(t for t in estate.hosts if t.ref == host.ref)
     for finding in rule.check(target, View(estate)):
-        verdict: Health = "ok" if finding.verdict == "pass" else "fail" if finding.verdict == "fail" else "warn"
-        count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
-        yield Check(host.name, verdict, f"{count}; {finding.message}", finding.help)
+        yield replace(finding, message=f"{counted(len(gpus), 'GPU')}; {finding.message}")
 
 
-def clusters(estate: Estate) -> Iterator[Check]:
+def clusters(estate: Estate) -> Iterator[Finding]:
     """Report what happens to vGPU VMs when a host of a cluster with DRS enters maintenance mode."""
     for cluster in estate.of_type("ClusterComputeResource"):
         drs = (cluster.get("configurationEx") or {}).get("drsConfig") or {}
         if not drs.get("enabled"):
-            yield Check(cluster.name, "ok", "DRS is off: VMs stay on their host unless the playbook stops them")
+            yield _cluster(cluster, "pass", "DRS is off: VMs stay on their host unless the playbook stops them")
             continue
         options = {o["key"]: o.get("value") for o in drs.get("option") or ()}
         before = _numbers(estate.about.api) < (7, 0, 3)
         if EVACUATION in options and before:
             words = f"DRS option {EVACUATION} is set, but has no effect before 7.0 Update 3f"
-            yield Check(cluster.name, "warn", words, "vGPU VMs have to be switched off: rolling: {evacuate: power_off}")
+            yield _cluster(cluster, "warn", words, "vGPU VMs have to be switched off: rolling: {evacuate: power_off}")
         elif EVACUATION in options:
-            yield Check(cluster.name, "ok", f"DRS may migrate vGPU VMs ({EVACUATION} = {options[EVACUATION]})")
+            yield _cluster(cluster, "pass", f"DRS may migrate vGPU VMs ({EVACUATION} = {options[EVACUATION]})")
         else:
             words = (
                 "DRS does not migrate vGPU VMs for maintenance before 8.0 U2; from 8.0 U1 on a run moves them itself "
                 "with evacuate: vmotion"
             )
-            yield Check(cluster.name, "ok", words)
+            yield _cluster(cluster, "pass", words)

@@ -13,7 +13,7 @@ from vsphere_ai.app.runs.account_privileges import record_needs, still_lacking
 from vsphere_ai.app.runs.plan_playbook import make_plan
 from vsphere_ai.connect.vcenter_lock import place
 from vsphere_ai.connect.wire.plain import privilege_of
-from vsphere_ai.model.finding import Check
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.planning.check_privileges import for_checks
 from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned
 
@@ -59,7 +59,7 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
 
 
-def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Check, ...]:
+def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Finding, ...]:
     """Look at everything a run needs: libraries, files, names, certificate, login, clocks, SSH, drivers and DRS."""
     with open_session(estate, None, emit) as session:
         return tuple(examine(session))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.state import Problem, Target, TargetKind
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need, lacking, needed
 from vsphere_ai.planning.record_privileges import DEFINING, for_record
@@ -41,7 +42,7 @@ def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
     for ref, own in grouped(missing, lambda need: need.ref).items():
         target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
         listed = ", ".join(f"{n.privilege} ({n.reason})" for n in own)
-        yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
+        yield Finding.problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
 
 
 def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:

@@ -17,8 +17,9 @@ from vsphere_ai.connect.out_records import OutRecord, StoredRecord
 from vsphere_ai.connect.vcenter_lock import HOME, root_of
 from vsphere_ai.errors import Conflict, VsphereAiError
 from vsphere_ai.execution.openings import openings
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.records.out_of_service import OutItem, OutOfService
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_planned_ref, planned_ref
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.resume import still_so
@@ -234,9 +235,9 @@ def runs_among(vcenter: VCenter, objects: Mapping[str, Facts]) -> tuple[OutRun, 
 def _problem(run: OutRun, item: OutItem, target: Target) -> Problem:
     words = f"{WORDS.get(item.kind, item.kind)} because of {run.who}"
     if run.works:
-        return Problem(target, RULE, words, "wait for its end")
+        return Finding.problem(target, RULE, words, "wait for its end")
     help = f"put it back first: {run.way_on} (not while that run still works on its machine)"
-    return Problem(target, RULE, f"{words}, which has not ended", help)
+    return Finding.problem(target, RULE, f"{words}, which has not ended", help)
 
 
 def require_readable(run: OutRun) -> None:

@@ -25,6 +25,7 @@ from vsphere_ai.gpu.smi import live
 from vsphere_ai.language.playbooks.desired import managed
 from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate, with_probes
+from vsphere_ai.model.finding import by_target
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
@@ -143,7 +144,7 @@ def checked(session: Session, made: Plan, estate: Estate) -> Plan:
     from vsphere_ai.execution.vcenter_checks import with_answers
 
     lost = {*child_problems(made, session.vcenter, estate), *clone_problems(made, session.vcenter, estate)}
-    made = replace(made, problems=tuple(sorted({*made.problems, *lost}))) if lost else made
+    made = replace(made, problems=tuple(sorted({*made.problems, *lost}, key=by_target))) if lost else made
     made = with_answers(made, session.vcenter, estate, parallel=session.options.parallel)
     return with_privileges(session, made, estate)
 
@@ -154,7 +155,7 @@ def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
     session.require_targets(playbook, found)
     made, estate = _plan(session, playbook, found, {})
     out = out_problems(session.vcenter, made, found.objects, session.emit)
-    made = replace(made, problems=tuple(sorted({*made.problems, *out}))) if out else made
+    made = replace(made, problems=tuple(sorted({*made.problems, *out}, key=by_target))) if out else made
     return _with_logins(session, made, estate, playbook), estate
 
 

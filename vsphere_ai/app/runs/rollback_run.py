@@ -99,11 +99,11 @@ def _with_remedies(plan: Plan, run: str, made: Collection[str]) -> Plan:
     of_the_run = "this run made it: destroy it first with vsphere-ai destroy, or power it off; then roll back"
     problems = []
     for problem in plan.problems:
-        help = problem.help.replace(POWER_OFF, option)
-        help = "power it off first, then roll back" if problem.rule == "power.stranded" else help
-        help = "correct what vCenter names, then roll back" if problem.rule == CHECK else help
-        help = of_the_run if problem.target.kind == "vm" and problem.target.name in made else help
-        problems.append(replace(problem, help=help))
+        remedy = problem.remedy.replace(POWER_OFF, option)
+        remedy = "power it off first, then roll back" if problem.rule == "power.stranded" else remedy
+        remedy = "correct what vCenter names, then roll back" if problem.rule == CHECK else remedy
+        remedy = of_the_run if problem.target.kind == "vm" and problem.target.name in made else remedy
+        problems.append(replace(problem, remedy=remedy))
     return replace(plan, problems=tuple(problems))
 
 

@@ -9,10 +9,12 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, full_option, playbook_options, width
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
+from vsphere_ai.cli.console.options import FILE, format_option, full_option, playbook_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibility rules."
 
@@ -25,25 +27,22 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @click.option("-v", "--verbose", is_flag=True, help="Show what passed, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Show how many verdicts there are of each kind, and nothing else.")
 @full_option
-def command(playbook: Path | None, form: str, estate: EstateRequest, **flags: bool) -> int:
-    """Check hosts and VMs, or only what PLAYBOOK is about; exits 1 when a rule fails.
+@fail_on_option
+def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: FailOn, **flags: bool) -> int:
+    """Check hosts and VMs, or only what PLAYBOOK is about.
 
-    A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.
-    What passed is counted; -v shows it.
+    A verdict is pass, info, warn, unknown when the evidence cannot be read, or fail. What passed is counted; -v shows
+    it. Exits 0 when nothing or only warnings are reported, 1 when something is not known, 2 when a rule fails.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.findings_text import counts_text, findings_document, findings_text
-    from vsphere_ai.report.json_text import json_text
+    from vsphere_ai.model.finding import exit_code
+    from vsphere_ai.report.findings_text import counts_text
 
     streams.be_quiet(quiet=flags["quiet"])
     result = app.check(app.CheckRequest(playbook, estate), show_event)
-    if form == "json":
-        found = findings_document(result.findings, passes=not flags["failures"])
-        click.echo(json_text(vcenter=result.about, findings=found))
-    elif flags["quiet"]:
+    if flags["quiet"] and form == "text":
         click.echo(counts_text(result.findings))
-    else:
-        vcenter = f"vCenter {result.about.name} {result.about.version}"
-        passes = flags["verbose"] and not flags["failures"]
-        click.echo(findings_text(result.findings, vcenter, passes=passes, full=flags["full"], width=width()))
-    return result.exit_code
+        return exit_code(result.findings, fail_on)
+    passes = (form == "json" or flags["verbose"]) and not flags["failures"]
+    look = Look(f"vCenter {result.about.name} {result.about.version}", passes, flags["full"])
+    return show_findings(result.findings, form, fail_on, look, vcenter=result.about)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import fail_on_option, show_findings
 from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing privileges."
 
@@ -19,6 +21,7 @@ HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing priv
 @click.command("doctor")
 @variable_estate_options
 @format_option()
+@fail_on_option
 @click.option(
     "--permissions",
     "playbook",
@@ -26,21 +29,18 @@ HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing priv
     type=FILE,
     help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
 )
-def command(form: str, playbook: Path | None, estate: EstateRequest) -> int:
+def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: FailOn) -> int:
     """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
 
-    Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege, and 1
-    when the plan has problems, so that the list may be incomplete.
+    Exits 0 when nothing or only warnings are reported, 1 when something is not known, 2 when something fails. With
+    --permissions, exits 4 when the account lacks a privilege, and 1 when the plan has problems, so that the list may be
+    incomplete.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.doctor_text import checks_text
-    from vsphere_ai.report.json_text import json_text
 
     if playbook is not None:
         return _permissions(playbook, form, estate)
-    checks = app.doctor(estate, show_event)
-    click.echo(json_text(checks=checks) if form == "json" else checks_text(checks))
-    return 1 if any(c.verdict == "fail" for c in checks) else 0
+    return show_findings(app.doctor(estate, show_event), form, fail_on)
 
 
 def _permissions(playbook: Path, form: str, estate: EstateRequest) -> int:

@@ -202,7 +202,7 @@ class Case:
         if not found:
             return None
         worst = min(found, key=lambda f: WORST.index(f.verdict))
-        return self._assessed(worst.verdict, worst.message, worst.evidence, worst.help)
+        return self._assessed(worst.verdict, worst.message, worst.evidence, worst.remedy)
 
     def passed(self, message: str, *evidence: tuple[str, object]) -> Assessed:
         """Word a pass."""

@@ -230,7 +230,7 @@ class VmLife:
             same = {t: each for t, each in self._ready.values() if each.machine == said.machine}
         for problem in (p for p in machine_problems(same) if p.target == step.target):
             if not step.one_machine_id:
-                raise NotVerified(f"{step.target.name}: {problem.message}", problem.help, rule=problem.rule)
+                raise NotVerified(f"{step.target.name}: {problem.message}", problem.remedy, rule=problem.rule)
             self._context.notice(f"{step.target.name}: {problem.message}")
 
     def _clear(self, step: GuestReady, found: Facts, say: Say) -> None:
@@ -261,7 +261,7 @@ class VmLife:
         if wrong:
             raise NotVerified(
                 f"{step.target.name} has no network as planned: {'; '.join(p.message for p in wrong)}",
-                wrong[0].help,
+                wrong[0].remedy,
                 rule=wrong[0].rule,
             )
         for line in unprobed(said) if booted else ():

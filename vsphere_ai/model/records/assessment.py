@@ -12,8 +12,8 @@ from typing import Literal
 
 Pillar = Literal["reliability", "security", "cost", "operations", "performance"]
 PILLARS: tuple[Pillar, ...] = ("reliability", "security", "cost", "operations", "performance")
-PillarVerdict = Literal["pass", "warn", "fail", "unknown", "not applicable"]
-WORST: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn", "pass", "not applicable")
+PillarVerdict = Literal["pass", "info", "warn", "unknown", "fail", "not applicable"]
+WORST: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn", "info", "pass", "not applicable")
 """The worst first: what is not known outranks a warning."""
 Evidence = tuple[tuple[str, str], ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 COMMANDS: Mapping[str, tuple[str, Collection[str]]] = {
-    "check": ("check", ("vcenter", "findings")),
+    "check": ("check", ("verdict", "findings")),
     "trace": ("rdma trace", ("vcenter", "traces", "pairs", "playbook")),
     "capacity": ("capacity", ("vcenter", "hosts")),
     "fleet": ("fleet plan", ("fleet_version", "shards", "totals")),

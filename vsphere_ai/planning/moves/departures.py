@@ -16,7 +16,8 @@ from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import Facts, grouped
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.moves.placing import placed
 from vsphere_ai.planning.moves.rolling import Roll
@@ -94,7 +95,7 @@ class Departures:
         for reason in answer.refusals:
             if reason.rule != "admission.gpu":  # on which GPUs it is then was planned window by window
                 message = f"it has to move from {each.source.name} to {each.target.name}: {reason.message}"
-                self.problems.append(Problem(each.vm, reason.rule, message, reason.help or POWER_OFF))
+                self.problems.append(Finding.problem(each.vm, reason.rule, message, reason.help or POWER_OFF))
         situation.arrive(vm, each.target.ref)
 
     # -- places
@@ -130,14 +131,14 @@ class Departures:
         homeless = [vm for vm in leaving if all(not self._takes(vm, other) for other in self._hosts(roll))]
         where = f"it runs on {host.name}, which has to enter maintenance mode"
         for vm in homeless:
-            yield Problem(
+            yield Finding.problem(
                 self._target(vm), NOWHERE, f"{where}; no other host takes it: {self._why(vm, roll)}", POWER_OFF
             )
         if not homeless:
             names = listed(sorted(vm.name for vm in leaving))
             for vm in leaving:
                 message = f"{where}; {names} find no places on other hosts together: {self._beside(vm, leaving, roll)}"
-                yield Problem(self._target(vm), NOWHERE, message, f"make room there, or {POWER_OFF}")
+                yield Finding.problem(self._target(vm), NOWHERE, message, f"make room there, or {POWER_OFF}")
 
     def _takes(self, vm: Machine, host: Facts) -> bool:
         return admit(vm, host, self.situation, "evacuate").answer != "no"

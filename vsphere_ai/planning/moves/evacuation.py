@@ -9,7 +9,8 @@ from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
 from vsphere_ai.language.playbooks.play import Power, Rolling
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.planning.moves.rolling import is_down
 
 PASSTHROUGH, SRIOV = "VirtualPCIPassthrough", "VirtualSriovEthernetCard"
@@ -25,20 +26,20 @@ def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_
     where = f"it runs on {host.name}, which has to enter maintenance mode"
     if rolling.evacuate == "refuse":
         help_ = f"{POWER_OFF} (or vmotion), or power it off first"
-        yield Problem(vm, "rolling.evacuate", where, help_)
+        yield Finding.problem(vm, "rolling.evacuate", where, help_)
         return
     pinned = why_pinned(estate, vm, host)
     if pinned:
-        yield Problem(vm, "rolling.pinned", f"{where}; {pinned}", POWER_OFF)
+        yield Finding.problem(vm, "rolling.pinned", f"{where}; {pinned}", POWER_OFF)
         return
     vgpus = has_vgpus(estate[vm.ref])
     if vgpus and not hot_migration(estate):
         message = f"{where}; it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
         help_ = f"set it to true in vCenter's advanced settings, or {POWER_OFF}"
-        yield Problem(vm, "rolling.hotmigrate", message, help_)
+        yield Finding.problem(vm, "rolling.hotmigrate", message, help_)
     reason = not_opted_in(estate, host, by_drs=by_drs) if vgpus else ""
     if reason:
-        yield Problem(vm, "rolling.opt-in", f"{where}; {reason}", f"set that option, or {POWER_OFF}")
+        yield Finding.problem(vm, "rolling.opt-in", f"{where}; {reason}", f"set that option, or {POWER_OFF}")
     yield from _ways(estate, vm, host, drs=by_drs or not vgpus)
 
 
@@ -92,10 +93,10 @@ def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Pr
     others = any(h != host and not is_down(estate, h) for h in estate.hosts_for(vm.ref))
     if not others:
         message = f"{where}; no other host of its cluster is connected and in service, so it has nowhere to move"
-        yield Problem(vm, "rolling.nowhere", message, POWER_OFF)
+        yield Finding.problem(vm, "rolling.nowhere", message, POWER_OFF)
     reason = why_not_moved(estate, vm, host) if others and drs else ""
     if reason:
-        yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
+        yield Finding.problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
 
 
 def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> Mapping[str, object]:
@@ -110,13 +111,13 @@ def shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Prob
     tools = estate[vm.ref].get("guest.toolsRunningStatus")
     if tools != "guestToolsRunning" and not power.force:
         message = f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}"
-        yield Problem(vm, "power.tools", message, "write power: {force: true} to allow a hard power-off")
+        yield Finding.problem(vm, "power.tools", message, "write power: {force: true} to allow a hard power-off")
     how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
     if how in (estate[vm.ref].get("disabledMethod") or ()):
         message = f"the VM has to be powered off, and another product has disabled {how} for it"
         help_ = "wait until that product, often a backup, has ended; or enable the method with it"
-        yield Problem(vm, "power.disabled", message, help_)
+        yield Finding.problem(vm, "power.disabled", message, help_)
     if estate[vm.ref].get("runtime.question"):
-        yield Problem(
+        yield Finding.problem(
             vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
         )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.planning.moves.evacuation import obstacles
 
 RULE = "vm.managed"
@@ -52,4 +53,4 @@ def stuck(estate: Estate, host: Target, rolling: Rolling) -> Iterator[Problem]:
             continue
         for problem in obstacles(estate, vm, host, moving, by_drs=True):
             message = f"{problem.message}; it is managed by {by} and is never powered off by a plan"
-            yield Problem(vm, RULE, message, f"move it or power it off with {by} first")
+            yield Finding.problem(vm, RULE, message, f"move it or power it off with {by} first")

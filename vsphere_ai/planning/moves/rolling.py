@@ -10,8 +10,9 @@ from math import floor
 
 from vsphere_ai.language.playbooks.play import Rolling, TargetPlans
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.name_ranges import listed
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 
 STATE_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode")
 MAINTENANCE = "in maintenance mode"
@@ -112,7 +113,7 @@ def _slots(
     names = listed(h.name for h in down)
     message = f"{len(down)} host(s) of the cluster are down already ({names}), max_unavailable is {wanted}"
     help_ = "bring them back (with resume, where a run of ours left them so), or raise rolling: {max_unavailable: N}"
-    return slots, (Problem(order[0], "rolling.budget", message, help_),)
+    return slots, (Finding.problem(order[0], "rolling.budget", message, help_),)
 
 
 def _share(value: int | str, hosts: int, *, least: int = 1) -> int:

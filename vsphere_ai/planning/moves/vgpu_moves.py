@@ -27,7 +27,8 @@ from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.language.playbooks.play import TargetPlans
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.moves.power_on_order import ANY_ORDER, PowerOns
@@ -368,7 +369,7 @@ class _Sequence:
         for vm in homeless:
             own = [f"{d.name} {w}" for d in reasons if not reasons[d] and (w := self._why_not_for(vm, host, d))]
             why = "; ".join([*own, *([others] if others else [])]) or "it has no other host"
-            yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; no other host takes it: {why}", POWER_OFF)
+            yield Finding.problem(vm, NO_SLOT, f"{self._where(vm, host)}; no other host takes it: {why}", POWER_OFF)
         if homeless:
             return
         explanation = getattr(answer, "explanation", "the GPUs have room, but in no order in which the VMs arrive")
@@ -376,7 +377,9 @@ class _Sequence:
         names = listed(sorted(vms[ref].name for ref in left if ref in vms))
         why = f"no free place for {names} elsewhere: {explanation}{f' ({others})' if others else ''}"
         for vm in (vms[ref] for ref in left if ref in vms):
-            yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; {why}", f"free GPUs on other hosts, or {POWER_OFF}")
+            yield Finding.problem(
+                vm, NO_SLOT, f"{self._where(vm, host)}; {why}", f"free GPUs on other hosts, or {POWER_OFF}"
+            )
 
     def _where(self, vm: Target, host: Target) -> str:
         verb = "it runs on" if self._estate.host_of(vm.ref) == host else "it will have been moved to"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from vsphere_ai.gpu.smi.listings import UnreadableOutput, parse_gpus
 from vsphere_ai.gpu.smi.live import GPUS
 from vsphere_ai.model.facts import Estate, Output
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.planning.scheduling.windows import host_now
@@ -49,4 +50,4 @@ def silent(impact: Impact, view: View) -> Iterator[Problem]:
         except UnreadableOutput as error:
             why = f"nvidia-smi, which is waited for after that, does not work: {error.message}"
             help_ = "run nvidia-smi on the host: is the host driver (VIB) loaded?"
-            yield Problem(host, "gpu.no-answer", f"it has to reboot, and {why}", help_)
+            yield Finding.problem(host, "gpu.no-answer", f"it has to reboot, and {why}", help_)

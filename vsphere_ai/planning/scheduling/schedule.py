@@ -16,7 +16,8 @@ from itertools import pairwise
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbooks.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     Clone,
     ClusterRules,

@@ -8,6 +8,7 @@ from typing import Protocol
 from vsphere_ai.model.names.name_ranges import quoted
 from vsphere_ai.model.text import columns, counted
 from vsphere_ai.planning.document import SavedPlan
+from vsphere_ai.report.findings_text import problem_lines
 from vsphere_ai.report.folding import Line, names, wrapped
 from vsphere_ai.report.plans.plan_impact import danger_lines, rounded
 from vsphere_ai.report.plans.world_text import world_words
@@ -113,10 +114,7 @@ def _plan_lines(shards: Sequence[Planned], totals: Totals, budget: int | None) -
         yield f"{place}  plan {plan.digest[:8]}  {counted(len(plan.steps), 'step')}", 4
         targets = sorted({i.target for i in plan.items if i.changes})
         yield f"  changes {names(targets)}" if targets else "  nothing to do: all settings as wanted", 4
-        for problem in plan.problems:
-            yield f"  ! {problem.target.name}: {problem.message}  [{problem.rule}]", 6
-            if problem.help:
-                yield f"      {problem.help}", 6
+        yield from problem_lines((p.finding for p in plan.problems), full=False)
     dangers = [(s.vcenter, line) for s in shards if not s.plan.problems for line in _dangers(s.plan)]
     if dangers:
         yield "", 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vsphere_ai.capacity.verdict import Fit, Undecided
+from vsphere_ai.documents.findings import findings_json
 from vsphere_ai.gpu.mig.drawing import draw
 from vsphere_ai.gpu.mig.fragmentation import fragmentation
 from vsphere_ai.gpu.mig.search import Instance
@@ -101,9 +102,7 @@ def verdict_document(verdict: Verdict) -> Document:
         "exact": answer.exact,
         "decided": not isinstance(answer, Undecided),
         "spare_hosts": verdict.spare_hosts,
-        "problems": [
-            {"target": p.target.name, "rule": p.rule, "message": p.message, "help": p.help} for p in verdict.problems
-        ],
+        "problems": findings_json(verdict.problems),
     }
     if isinstance(answer, Fit):
         return {**common, "warnings": list(answer.warnings), "power_on_order": _places(verdict, answer)}

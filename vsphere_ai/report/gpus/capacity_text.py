@@ -144,7 +144,7 @@ def _verdict_lines(verdict: Verdict, *, full: bool) -> Iterator[str]:
 
 def _problem_lines(verdict: Verdict, rules: tuple[str, ...], *, full: bool) -> Iterator[str]:
     found = alike(
-        (((p.rule, p.message, p.help), p.target) for p in verdict.problems if p.rule.startswith(rules)),
+        (((p.rule, p.message, p.remedy), p.target) for p in verdict.problems if p.rule.startswith(rules)),
         lambda value, target: (value[0], shape(value[1], target), shape(value[2], target)),
         full=full,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from vsphere_ai.documents.findings import findings_json
 from vsphere_ai.guests.observed import ObservedNetwork
 from vsphere_ai.model.text import safe
 
@@ -29,7 +30,7 @@ def remarks_text(networks: Sequence[ObservedNetwork]) -> str:
         for problem in each.problems:
             lines += [
                 f"{name}: {problem.rule}: {safe(problem.message)}",
-                *([f"  {problem.help}"] if problem.help else []),
+                *([f"  {problem.remedy}"] if problem.remedy else []),
             ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -42,7 +43,7 @@ def networks_document(networks: Sequence[ObservedNetwork]) -> list[JsonValue]:
             "network": each.text or None,
             "reason": each.reason,
             "nics": list(each.lines),
-            "problems": [{"rule": p.rule, "message": p.message, "help": p.help} for p in each.problems],
+            "problems": findings_json(each.problems),
         }
         for each in networks
     ]

@@ -40,14 +40,16 @@ def capacity_report(capacity: Entry) -> Report:
         Number(str(stranded), "stranded", "warn" if stranded else ""),
     )
     problems = verdict["problems"] if verdict else ()
-    cases = tuple(Case("capacity", f"{p['rule']} [{p['target']}]", "fail", p["message"]) for p in problems)
-    results = tuple(Result(p["rule"], "fail", f"{p['target']}: {p['message']}", (p["target"],)) for p in problems)
+    cases = tuple(Case("capacity", f"{p['rule']} [{p['target']['name']}]", "fail", p["message"]) for p in problems)
+    results = tuple(
+        Result(p["rule"], "fail", f"{p['target']['name']}: {p['message']}", (p["target"]["name"],)) for p in problems
+    )
     return Report("Capacity of GPUs", said, status, vcenter_facts(capacity), sections, cases, results, numbers)
 
 
 def _verdict(verdict: Entry) -> tuple[Section, ...]:
     heads = ("target", "rule", "message", "remedy")
-    problems = tuple((p["target"], p["rule"], p["message"], p["help"]) for p in verdict["problems"])
+    problems = tuple((p["target"]["name"], p["rule"], p["message"], p["remedy"]) for p in verdict["problems"])
     said = [
         ("explanation", text(verdict.get("explanation"))),
         ("VMs that find no room", text(verdict.get("left_over"))),

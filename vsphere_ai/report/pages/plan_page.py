@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -13,14 +13,27 @@ from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.pictures.gpu_pictures import gpu_pictures
 from vsphere_ai.report.pages.pictures.host_map import plan_map
-from vsphere_ai.report.pages.pictures.matrix import matrix
+from vsphere_ai.report.pages.pictures.matrix import STATUS, matrix
 from vsphere_ai.report.pages.pictures.timelines import plan_timeline
-from vsphere_ai.report.pages.tables import Entry, about, changes, impact, kept, target, text, variables, vcenter_facts
+from vsphere_ai.report.pages.tables import (
+    FINDING,
+    Entry,
+    about,
+    about_findings,
+    changes,
+    impact,
+    kept,
+    subject_text,
+    target,
+    text,
+    variables,
+    vcenter_facts,
+)
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
 SINGLE = 120
 """Steps up to which each has a row of its own."""
-VERDICTS: Mapping[str, Status] = {"pass": "pass", "warn": "warn", "fail": "fail", "unknown": "unknown"}
+
 _STEP = ("steps", "targets", "summary", "type", "after")
 
 
@@ -31,7 +44,7 @@ def plan_report(plan: Entry) -> Report:
     words = f"{counted(len(steps), 'step')}, {counted(refused, 'problem')}, {counted(len(findings), 'finding')}"
     changed, waves = changes(plan["items"]), len(plan.get("waves", ()))
     sections = kept(
-        Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "help"), wrong=True),
+        Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "remedy"), wrong=True),
         impact(plan["impact"]),
         plan_map(plan.get("placed", ()), plan["impact"]),
         plan_timeline(plan),
@@ -95,7 +108,7 @@ def _findings(findings: list[Entry], passed: int) -> Section:
     """Return what did not pass, as a matrix and as a table."""
     drawn = matrix(findings)
     note = f"{passed} rules passed."
-    return Section("Findings", FINDING, about(findings, FINDING_KEYS), note, (drawn,) if drawn else ())
+    return Section("Findings", FINDING, about_findings(findings), note, (drawn,) if drawn else ())
 
 
 def _asked(plan: Entry) -> Section:
@@ -106,10 +119,6 @@ def _asked(plan: Entry) -> Section:
         for a in plan.get("asked", ())
     )
     return Section("Lines of the playbook", ("line", "kind", "targets"), rows, folded=True)
-
-
-FINDING_KEYS = ("rule", "verdict", "message", "help", "evidence", "source", "refuses")
-FINDING = ("targets", "rule", "verdict", "message", "remedy", "evidence", "source", "refuses")
 
 
 def _facts(plan: Entry) -> tuple[tuple[str, str], ...]:
@@ -180,7 +189,7 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
     cases, results, places = [], [], places_of(plan)
     for problem in plan["problems"]:
         name, rule = problem["target"]["name"], problem["rule"]
-        said = "; ".join(filter(None, (problem["message"], problem.get("help"))))
+        said = "; ".join(filter(None, (problem["message"], problem.get("remedy"))))
         cases.append(Case("problems", f"{rule} [{name}]", "fail", said))
         results.append(Result(rule, "fail", f"{name}: {said}", (name,), *places(problem)))
     more = checked_findings(plan.get("findings", ()), places)
@@ -194,13 +203,17 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
 def checked_findings(
     findings: Sequence[Entry], places: Callable[[Entry], tuple[str, int, int]]
 ) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
-    """Return findings as test cases, and those that did not pass as results; `places` finds file, line and column."""
+    """Return findings as test cases, and those that did not pass as results; `places` finds file, line and column.
+
+    A finding about a place in a file has its own.
+    """
     cases, results = [], []
     for finding in findings:
-        on, status = text(finding["target"]), VERDICTS[finding["verdict"]]
-        said = "; ".join(filter(None, (finding["message"], finding["help"])))
+        on, status = subject_text(finding["target"]), STATUS[finding["verdict"]]
+        said = "; ".join(filter(None, (finding["message"], finding["remedy"])))
         cases.append(Case("findings", f"{finding['rule']} [{on}]", status, said))
         if status != "pass":
-            where = f"{on}: " if on else ""
-            results.append(Result(finding["rule"], status, f"{where}{said}", (on,) if on else (), *places(finding)))
+            where, own = f"{on}: " if on else "", finding["target"] or {}
+            place = (own["file"], own.get("line", 0), own.get("column", 0)) if own.get("file") else places(finding)
+            results.append(Result(finding["rule"], status, f"{where}{said}", (on,) if on else (), *place))
     return tuple(cases), tuple(results)

@@ -6,6 +6,9 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
+from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.model.finding import Verdict as FindingVerdict
+
 
 class Vcenter(TypedDict):
     """The vCenter of a document."""
@@ -19,32 +22,12 @@ class Vcenter(TypedDict):
     offered_api: NotRequired[str]
 
 
-class Named(TypedDict):
-    """A target."""
+class Findings(TypedDict):
+    """What every command with findings prints."""
 
-    kind: Literal["datacenter", "host", "vm"]
-    name: str
-    ref: str
-
-
-class Finding(TypedDict):
-    """A verdict of a rule."""
-
-    target: Named | None
-    rule: str
-    verdict: Literal["pass", "warn", "unknown", "fail"]
-    message: str
-    help: str
-    source: str
-    evidence: list[dict[str, str]]
-    refuses: bool
-
-
-class Check(TypedDict):
-    """What `check` prints."""
-
-    vcenter: Vcenter
-    findings: list[Finding]
+    verdict: FindingVerdict
+    findings: list[FindingDocument]
+    vcenter: NotRequired[Vcenter | str]
 
 
 class Fix(TypedDict):
@@ -161,15 +144,6 @@ class Host(TypedDict):
     gpus: list[Gpu]
 
 
-class Against(TypedDict):
-    """What stands against a playbook."""
-
-    target: str
-    rule: str
-    message: str
-    help: str
-
-
 class OnGpu(TypedDict):
     """A vGPU on the GPU that it takes."""
 
@@ -194,7 +168,7 @@ class Verdict(TypedDict):
     exact: NotRequired[bool]
     decided: NotRequired[bool]
     spare_hosts: int
-    problems: list[Against]
+    problems: list[FindingDocument]
     warnings: NotRequired[list[str]]
     explanation: NotRequired[str]
     left_over: NotRequired[list[str]]

@@ -66,6 +66,25 @@ def about(entries: Iterable[Entry], keys: Sequence[str], of: str = "target") -> 
     return folded((target(e.get(of)), tuple(text(e.get(k)) for k in keys)) for e in entries)
 
 
+FINDING = ("targets", "rule", "verdict", "message", "remedy", "evidence", "source", "refuses")
+
+
+def about_findings(findings: Iterable[Entry], keys: Sequence[str] = FINDING[1:]) -> tuple[Row, ...]:
+    """Return rows of findings, the part or the place that one is about before its message."""
+    return about(({**f, "message": f"{_place(f['target'])}{f['message']}"} for f in findings), keys)
+
+
+def subject_text(value: Entry | None) -> str:
+    """Return what a finding is about: its name, and the part of it; "" for the whole estate."""
+    return ", ".join(filter(None, (value["name"], value.get("part")))) if value else ""
+
+
+def _place(value: Entry | None) -> str:
+    place = value or {}
+    line = f"{place['file']}:{place.get('line', 0)}:{place.get('column', 0)}: " if place.get("line") else ""
+    return f"{line}{place['part']}: " if place.get("part") else line
+
+
 def changes(items: Sequence[Entry]) -> Section:
     """Return every changed field of a plan, and the notes beside them."""
     rows = []

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
+from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.model.text import counted, safe, shown
 from vsphere_ai.planning.document import plain
 from vsphere_ai.planning.drift import Difference, differences
@@ -66,7 +67,7 @@ def _document(found: Difference) -> dict[str, JsonValue]:
     document: dict[str, JsonValue] = {"target": plain(found.target)}
     if found.problem:
         problem = found.problem
-        return {**document, "problem": {"rule": problem.rule, "message": problem.message, "help": problem.help}}
+        return {**document, "problem": FindingDocument.of(problem).as_json()}
     change = found.change
     before, after = (plain(change.before), plain(change.after)) if change else (None, None)
     return {**document, "kind": found.kind, "field": change.name if change else "", "before": before, "after": after}

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from vsphere_ai.model.state import FieldChange, Target
+from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.text import safe, shown
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.scheduling.schedule import Impact
-from vsphere_ai.report.folding import Line, alike, how_many, names, of_sample, shape
+from vsphere_ai.report.folding import Line, Named, alike, how_many, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
 
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -55,7 +55,7 @@ def _shared(blocks: Sequence[tuple[Line, ...]]) -> tuple[Line, ...]:
     return tuple(line for line in blocks[0] if line in common)
 
 
-def _shape(block: tuple[str, tuple[Line, ...]], target: Target) -> object:
+def _shape(block: tuple[str, tuple[Line, ...]], target: Named) -> object:
     """Return what blocks have in common that differ in values: their signs, kinds, fields and kinds of remarks."""
     sign, lines = block
     heads = (text[:FIELD] if text[6:7] in "+~-" else text for text, _ in lines)

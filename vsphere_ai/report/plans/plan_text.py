@@ -14,6 +14,7 @@ from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.planning.scheduling.expected_time import Estimate
+from vsphere_ai.report.findings_text import problem_lines
 from vsphere_ai.report.folding import FEW, Line, alike, first, names, of_sample, shape, wrapped
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plans.outputs_text import outputs_text
@@ -50,7 +51,7 @@ def plan_text(plan: Plan, digest: str, width: int = 100, beside: Beside | None =
 
 def result_lines(plan: Plan, width: int = 100) -> Iterator[str]:
     """Yield the problems of a plan, and its last line."""
-    yield from wrapped([*_section("PROBLEMS", _problems(plan, full=False)), (_summary(plan), 0)], width)
+    yield from wrapped([*_section("PROBLEMS", problem_lines(plan.problems, full=False)), (_summary(plan), 0)], width)
 
 
 def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
@@ -81,7 +82,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
     yield from _section("VCENTER'S OWN CHECKS", _answers(plan, full))
     yield from _section("SSH", _logins(plan))
     yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
-    yield from _section("NOT KNOWN YET" if plan.awaits_ssh else "PROBLEMS", _problems(plan, full))
+    yield from _section("NOT KNOWN YET" if plan.awaits_ssh else "PROBLEMS", problem_lines(plan.problems, full=full))
     if not plan.problems:
         yield from _section("ORDER", order_lines(plan.steps, full=full))
     yield from _section("OUTPUTS", _outputs(outputs, full))
@@ -123,30 +124,13 @@ def _logins(plan: Plan) -> Iterator[Line]:
 def _warnings(plan: Plan, full: bool) -> Iterator[Line]:
     noted = [f for f in plan.findings if f.verdict in ("warn", "unknown") and not f.refuses]
     of_all = {(f.verdict, f.rule, f.message) for f in noted if f.target is None}
-    found = alike(
-        (((f.verdict, f.rule, f.message), f.target) for f in noted if f.target is not None),
-        lambda value, target: (*value[:2], shape(value[2], target)),
-        full=full,
-    )
-    lines = [(value, "") for value in of_all]
-    for each in found:
-        said = len(each.targets) == 1 and each.targets[0].name in each.value[2]
-        lines.append((each.value, "" if said else f" [{names(each.targets)}]{of_sample(each)}"))
-    for (verdict, rule, message), where in sorted(lines):
+    pairs = (((f.verdict, f.rule, f.message), f.target) for f in noted if f.target is not None)
+    lines = [(*value, "") for value in of_all]
+    for each in alike(pairs, lambda value, on: (*value[:2], shape(value[2], on)), full=full):
+        is_named = len(each.targets) == 1 and each.targets[0].name in each.value[2]
+        lines.append((*each.value, "" if is_named else f" [{names(each.targets)}]{of_sample(each)}"))
+    for verdict, rule, message, where in sorted(lines):
         yield f"  {verdict:<7} {rule}: {message}{where}", 10
-
-
-def _problems(plan: Plan, full: bool) -> Iterator[Line]:
-    found = alike(
-        (((p.rule, p.message, p.help), p.target) for p in plan.problems),
-        lambda value, target: (value[0], shape(value[1], target), shape(value[2], target)),
-        full=full,
-    )
-    for each in found:
-        rule, message, help_ = each.value
-        yield f"  ! {names(each.targets)}{of_sample(each)}: {message}  [{rule}]", 6
-        if help_:
-            yield f"      {help_}", 6
 
 
 def _outputs(outputs: Sequence[OutputValue], full: bool) -> Iterator[Line]:

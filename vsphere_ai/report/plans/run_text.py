@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.outcome import Event, Outcome, Run, failures
-from vsphere_ai.report.folding import FEW, alike, fitted, how_many, nameless, names, of_sample, shape
+from vsphere_ai.report.folding import FEW, Named, alike, fitted, how_many, nameless, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
 
 TARGETS = ("verified", "failed", "unknown", "changed and not read back", "not changed")
@@ -113,5 +112,5 @@ class _Failure:
         error, summary = outcome.error, outcome.planned.step.summary
         return cls(word, summary, error.message, error.remedy) if error else cls(word, summary)
 
-    def shape(self, target: Target, known: frozenset[str]) -> tuple[str, ...]:
+    def shape(self, target: Named, known: frozenset[str]) -> tuple[str, ...]:
         return tuple(nameless(shape(text, target), known) for text in astuple(self))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Change, Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell, Step
 
 
@@ -21,7 +22,7 @@ class Flags(TypedDict, total=False):
 
 def problem(kind: str, target: Target, rule: str, message: str, help: str = "") -> Problem:
     """Return a problem of a kind: the rule ``no-gpu`` of the kind ``mig`` is ``mig.no-gpu``; one with a dot stays."""
-    return Problem(target, rule if "." in rule else f"{kind}.{rule}", message, help)
+    return Finding.problem(target, rule if "." in rule else f"{kind}.{rule}", message, help)
 
 
 def invoke(

@@ -10,8 +10,9 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu.vgpus import vgpu as names
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import device_change

@@ -13,7 +13,8 @@ from vsphere_ai.fabric.api_types import ResourcePool
 from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet, pool_use
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
@@ -68,20 +69,22 @@ def switch_problems(
     changes = any(pools.values()) or nioc.set_by_hand(bandwidth)
     if (changes and not wanted.nioc) or (used and wanted.nioc is False):
         message = f"{name}: bandwidth and pools need Network I/O Control, which is off"
-        yield Problem(target, "switches.nioc", message, f"write switches: {{{name}: {{nioc: true}}}}")
+        yield Finding.problem(target, "switches.nioc", message, f"write switches: {{{name}: {{nioc: true}}}}")
     if not bandwidth and not pools and not used:
         return
     version = switch.get(nioc.VERSION, "version3") if switch else "version3"
     if version != "version3":
         message = f"{name} has Network I/O Control {version}, bandwidth and pools need version3"
         remedy = "upgrade Network I/O Control of the switch in the vSphere Client; it cannot be undone"
-        yield Problem(target, "switches.nioc", message, remedy)
+        yield Finding.problem(target, "switches.nioc", message, remedy)
     if not bandwidth and not pools:
         return  # what is there already is not in the way
     for kind, given in bandwidth.items():
         if isinstance(given.limit, int) and (given.reservation or 0) > given.limit:
             message = f"{name}: {kind} reserves {given.reservation} Mbit/s, and its limit is {given.limit}"
-            yield Problem(target, "switches.reservation", message, "write a limit that is not below the reservation")
+            yield Finding.problem(
+                target, "switches.reservation", message, "write a limit that is not below the reservation"
+            )
     after = {**now, **bandwidth}
     if switch is not None:
         yield from _too_much(target, view.estate, switch, after)
@@ -99,7 +102,7 @@ def _too_much(target: Target, estate: Estate, switch: Facts, after: Mapping[obje
         possible = f"{percent} % of {slowest[0]} can be on {slowest[1]}"
         message = f"{switch.name}: {total} Mbit/s are reserved on each NIC; {possible}"
         remedy = f"reserve at most {most} Mbit/s for all kinds of traffic together"
-        yield Problem(target, "switches.reservation", message, remedy)
+        yield Finding.problem(target, "switches.reservation", message, remedy)
 
 
 def _in_use(
@@ -115,7 +118,7 @@ def _in_use(
         if users:
             given = ", ".join(f"{u}: {{resource_pool: {nioc.NO_POOL}}}" for u in users)
             message = f"{switch.name}: {name} has port groups and is not removed: {', '.join(users)}"
-            yield Problem(target, "switches.pool-in-use", message, f"take them out: port_groups: {{{given}}}")
+            yield Finding.problem(target, "switches.pool-in-use", message, f"take them out: port_groups: {{{given}}}")
 
 
 def _over_quota(
@@ -129,7 +132,7 @@ def _over_quota(
         message = f"{name}: its pools reserve {total} Mbit/s; there are {there}"
         more = f"reserve more with bandwidth: {{{nioc.VIRTUAL_MACHINE}: {{reservation: N}}}}"
         remedy = f"{more}, or less in the pools; NICs that hosts do not give it yet do not count"
-        yield Problem(target, "switches.resource-pools", message, remedy)
+        yield Finding.problem(target, "switches.resource-pools", message, remedy)
 
 
 def _held(
@@ -149,13 +152,13 @@ def _held(
             reserved = f"running VMs reserve {held} Mbit/s of {name}, more than {quota}"
             message = f"{switch.name}: {reserved}: they would not power on again"
             remedy = "keep as much, or let them reserve less with adapters in the same playbook"
-            yield Problem(target, "switches.resource-pools", message, remedy)
+            yield Finding.problem(target, "switches.resource-pools", message, remedy)
     above = [vm for vm, most in found.largest.items() if most > each[1]] if each[1] < each[0] else []
     if above:
         less_than = f"less than adapters of running VMs reserve: {pool_use.listed(above)}"
         message = f"{switch.name}: {each[1]} Mbit/s for {nioc.VIRTUAL_MACHINE} is {less_than}"
         remedy = f"reserve {max(found.largest.values())}, or less for them with adapters in the same playbook"
-        yield Problem(target, "switches.reservation", message, remedy)
+        yield Finding.problem(target, "switches.reservation", message, remedy)
 
 
 def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: SwitchSettings) -> Iterator[str]:
@@ -199,7 +202,7 @@ def group_problems(target: Target, view: View, name: str, pool: str | None, swit
         add = f"add one with switches: {{{switch.name}: {{resource_pools: {{{pool}: N}}}}}}"
         message = f"{name}: {switch.name} has no network resource pool {pool}"
         remedy = f"it has {', '.join(sorted(there)) or 'none'}; {add}"
-        yield Problem(target, "port_groups.resource-pool", message, remedy)
+        yield Finding.problem(target, "port_groups.resource-pool", message, remedy)
     if not nioc.is_on(switch):
         yield _pool_without(target, name, switch)
     elif group is not None and pool in there:
@@ -213,7 +216,9 @@ def _labelled(view: View, name: str, switch: Facts) -> Facts | None:
 
 def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
     message = f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older"
-    return Problem(target, "port_groups.resource-pool", message, f"write switches: {{{switch.name}: {{nioc: true}}}}")
+    return Finding.problem(
+        target, "port_groups.resource-pool", message, f"write switches: {{{switch.name}: {{nioc: true}}}}"
+    )
 
 
 def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: ResourcePool) -> Iterator[Problem]:
@@ -227,7 +232,7 @@ def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Resou
         message = f"{group.name}: running VMs would reserve {too_much}: they would not power on again"
         more = f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {held}}}}}}}"
         remedy = f"{more}, or let them reserve less with adapters in the same playbook"
-        yield Problem(target, "port_groups.resource-pool", message, remedy)
+        yield Finding.problem(target, "port_groups.resource-pool", message, remedy)
 
 
 def group_notes(target: Target, view: View, name: str, pool: str | None, switch: Facts | None) -> Iterator[str]:
@@ -249,15 +254,15 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
         if nic.type == "sriov":
             # vSphere Networking 7.0, "About vSphere Network I/O Control Version 3"
             message = f"the traffic of an SR-IOV adapter on {name} passes Network I/O Control by"
-            yield Problem(target, rule, message, "leave shares, reservation and limit out for it")
+            yield Finding.problem(target, rule, message, "leave shares, reservation and limit out for it")
             continue
         if isinstance(nic.limit, int) and (nic.reservation or 0) > nic.limit:
             message = f"{nic.reservation} Mbit/s are reserved on {name}, the limit is {nic.limit}"
-            yield Problem(target, rule, message, "write a limit that is not below the reservation")
+            yield Finding.problem(target, rule, message, "write a limit that is not below the reservation")
         if group is None or switch is None:
             if ethernet.is_port_group(nic.port_group):  # else something says that there is none
                 remedy = "leave shares, reservation and limit out, or name a distributed port group"
-                yield Problem(target, rule, f"{name} is on no distributed switch, bandwidth needs one", remedy)
+                yield Finding.problem(target, rule, f"{name} is on no distributed switch, bandwidth needs one", remedy)
         elif not nioc.is_on(switch):
             yield _without(target, name, switch)
         elif nic.reservation:
@@ -267,7 +272,7 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
 def _without(target: Target, group: str, switch: Facts) -> Problem:
     message = f"{group}: Network I/O Control of {switch.name} is off, or not version 3"
     remedy = f"add switches: {{{switch.name}: {{nioc: true}}}} to a play for the datacenter"
-    return Problem(target, "adapters.bandwidth", message, remedy)
+    return Finding.problem(target, "adapters.bandwidth", message, remedy)
 
 
 def counts(view: View, nic: NetworkAdapter) -> bool:
@@ -295,7 +300,7 @@ def _reservation_problems(
         message = f"{wanted} Mbit/s on {group.name}: VMs have {most} reserved on each NIC of {switch.name}"
         more = f"bandwidth: {{{nioc.VIRTUAL_MACHINE}: {{reservation: {wanted}}}}}"
         remedy = f"reserve less, or write switches: {{{switch.name}: {{{more}}}}}"
-        yield Problem(target, "adapters.reservation", message, remedy)
+        yield Finding.problem(target, "adapters.reservation", message, remedy)
     pool = nioc.pools(switch).get(nioc.pool_of(group, switch))
     if pool is None:
         return
@@ -308,7 +313,7 @@ def _reservation_problems(
     write = f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {enough}}}}}}}"
     quota = f"pool {pool['name']}, which reserves {nioc.quota(pool)}"
     message = f"{at_least}{used} Mbit/s with what running VMs have of {quota}"
-    yield Problem(target, "adapters.reservation", message, f"reserve less, or {write}")
+    yield Finding.problem(target, "adapters.reservation", message, f"reserve less, or {write}")
 
 
 def adapter_notes(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from vsphere_ai.fabric.vmk import OPTION_FACT
 from vsphere_ai.model.estate.kept import once
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import vm_settings
 
@@ -29,7 +30,7 @@ def version_problems(target: Target, view: View, chosen: Collection[str]) -> Ite
     version = vm_settings.hardware_version(target, view)
     if version is not None and chosen and version not in PROTOCOL_VERSIONS:
         what = f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})"
-        yield Problem(target, "pvrdma.protocol", what, "leave protocol out")
+        yield Finding.problem(target, "pvrdma.protocol", what, "leave protocol out")
 
 
 def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
@@ -39,15 +40,15 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
         if link is not None:
             name = networks.label(view.estate, group)
             what = f"{name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})"
-            yield Problem(target, "pvrdma.not-rdma", what, link.help)
+            yield Finding.problem(target, "pvrdma.not-rdma", what, link.help)
         # as the host will be: vmkernel may name the adapter as well
         prepared = view.facts(host.ref)
         if not prepared.get(OPTION_FACT):
             help_ = play_for(host, view, "pvrdma_host: {vmknic: vmkN, firewall: true}")
-            yield Problem(target, "pvrdma.vmknic", f"{host.name} names no vmkernel adapter for PVRDMA", help_)
+            yield Finding.problem(target, "pvrdma.vmknic", f"{host.name} names no vmkernel adapter for PVRDMA", help_)
         if _is_closed(prepared):
             help_ = play_for(host, view, "pvrdma_host: {firewall: true}")
-            yield Problem(target, "pvrdma.firewall", f"{host.name} has its firewall closed for PVRDMA", help_)
+            yield Finding.problem(target, "pvrdma.firewall", f"{host.name} has its firewall closed for PVRDMA", help_)
 
 
 @once

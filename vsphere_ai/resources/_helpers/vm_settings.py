@@ -7,7 +7,8 @@ from typing import Any
 
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Change, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.mixins import VmDevices, device_states
 from vsphere_ai.resources.remedies import upgrade_for
@@ -53,7 +54,7 @@ def version_problems(vm: Target, view: View, rule: str, least: int, needs: str) 
     """Yield that the hardware version a VM will have is below `least`; `needs`: ``a device group needs``."""
     version = hardware_version(vm, view)
     if version is not None and version < least:
-        yield Problem(vm, rule, f"hardware version {version}; {needs} {least}", upgrade_for(vm, view, least))
+        yield Finding.problem(vm, rule, f"hardware version {version}; {needs} {least}", upgrade_for(vm, view, least))
 
 
 def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
@@ -64,7 +65,7 @@ def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[P
     unlocks = bool(facts.get("config.memoryReservationLockedToMax"))
     if isinstance(wanted, int) and (unlocks or wanted != facts.get("config.memoryAllocation.reservation", 0)):
         help_ = "write hardware: {memory_reservation: full}, or leave it out"
-        yield Problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved", help_)
+        yield Finding.problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved", help_)
 
 
 def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
@@ -78,11 +79,11 @@ def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator
     present = view.facts(vm.ref).get("config.firmware")
     if chosen == "bios" != present:
         help_ = "write hardware: {firmware: efi}, or leave it out"
-        yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi", help_)
+        yield Finding.problem(vm, rule, f"hardware sets firmware bios, {needs} efi", help_)
     elif present == "bios" and chosen != "efi":
         message = f"the guest was installed under BIOS, {needs} EFI: it would not boot any more"
         help_ = "use an image installed under EFI; for a guest that boots from both, write hardware: {firmware: efi}"
-        yield Problem(vm, rule, message, help_)
+        yield Finding.problem(vm, rule, message, help_)
 
 
 def firmware_notes(vm: Target, view: View, needs: str) -> Iterator[str]:

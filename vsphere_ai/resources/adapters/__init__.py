@@ -8,7 +8,8 @@ from typing import Self
 from vsphere_ai.fabric import dvs, nioc, virtual_functions
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pool_use

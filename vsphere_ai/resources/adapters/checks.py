@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from vsphere_ai.fabric import dvs, networks, virtual_functions
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import is_new, replaced_by
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pvrdma_fit
@@ -69,13 +70,13 @@ def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[P
     for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
         if getattr(nic, field) is not None and nic.type != kind:
             what = f"{field} is for adapters of type {kind}, this one is {nic.type}"
-            yield Problem(target, "adapters.field", what, f"leave {field} out")
+            yield Finding.problem(target, "adapters.field", what, f"leave {field} out")
     if nic.device is not None:
         return
     name = ethernet.named(view.estate, nic.port_group)
     if nic.type in ethernet.COLD and nic.port_group.startswith(f"{networks.PLAIN}:"):
         what = f"{nic.type} on {name}, which is a standard port group"
-        yield Problem(target, "adapters.distributed", what, "name a distributed port group")
+        yield Finding.problem(target, "adapters.distributed", what, "name a distributed port group")
     if nic.type == "sriov":
         yield from version_problems(target, view, "adapters.hardware-version", SRIOV_VERSION, "SR-IOV needs at least")
 
@@ -85,22 +86,22 @@ def _network_problems(target: Target, network: str, view: View) -> Iterator[Prob
     if not ethernet.is_port_group(network):
         message, help_ = networks.for_vm(view.estate, target.ref, network).ambiguity(view.estate)
         if message:
-            yield Problem(target, "adapters.port-group", message, help_)
+            yield Finding.problem(target, "adapters.port-group", message, help_)
             return
         groups = (g for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g))
         known = ", ".join(networks.label(view.estate, g) for g in groups)
         help_ = f"distributed port groups: {known or 'none'}"
-        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name", help_)
+        yield Finding.problem(target, "adapters.port-group", f"{network}: there is no port group of that name", help_)
         return
     group = view.estate.get(network)
     host = view.estate.host_of(target.ref)
     if group is not None and dvs.is_uplink(view.estate, group):
         help_ = "name a port group for virtual machines"
-        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group", help_)
+        yield Finding.problem(target, "adapters.port-group", f"{group.name} is an uplink port group", help_)
     elif host is not None and not _reaches(view, view.facts(host.ref), network):
         what = f"{ethernet.named(view.estate, network)} is not on {host.name}, where this VM is"
         help_ = f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one"
-        yield Problem(target, "adapters.not-on-host", what, help_)
+        yield Finding.problem(target, "adapters.not-on-host", what, help_)
 
 
 def _reaches(view: View, host: Facts, network: str) -> bool:
@@ -122,7 +123,7 @@ def _address_problems(
     planned = {n.mac: r for r in (view.planned if macs else ()) if r != target.ref for n in _cards(r, view)}
     for mac in macs:
         if why := ethernet.wrong_address(mac):
-            yield Problem(
+            yield Finding.problem(
                 target, "adapters.mac", f"{mac} cannot be given: {why}", "write another one, or leave mac out"
             )
         holders = [target.name] * (own[mac] > 1)
@@ -133,7 +134,7 @@ def _address_problems(
             holders += [view.facts(ref).name] if any(n.mac == mac for n in _cards(ref, view)) else []
         if holders:
             what = f"{mac} is the address of another adapter of {sorted(holders)[0]}"
-            yield Problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
+            yield Finding.problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
 
 
 def _cards(ref: str, view: View) -> Iterable[NetworkAdapter]:
@@ -160,7 +161,7 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
         nics = virtual_functions.behind(view.estate, facts, nic.port_group)
         if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
             what = f"{nic.physical_function} of {host.name} is not behind {name}"
-            yield Problem(target, "sriov.no-vf", what, f"behind it: {virtual_functions.listed(nics)}")
+            yield Finding.problem(target, "sriov.no-vf", what, f"behind it: {virtual_functions.listed(nics)}")
         elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
             used = sum(d.vm != target.ref for d in wanted)
             there = f"{virtual_functions.listed(nics)}, {used} in use there by others"
@@ -168,7 +169,7 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
             if nics:
                 help_ = play_for(host, view, f"sriov: {{{nics[0].pci}: N}}")
             what = f"no virtual function is free for {name} on {host.name}: {there}"
-            yield Problem(target, "sriov.no-vf", what, help_)
+            yield Finding.problem(target, "sriov.no-vf", what, help_)
 
 
 def _list_problems(
@@ -178,7 +179,7 @@ def _list_problems(
     said = next((state.cards() for state in stated(view, target.ref, HasAdapters)), None) or ()
     if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
         help_ = "list them in one of the two; pvrdma: [...] removes those it does not name"
-        yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma", help_)
+        yield Finding.problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma", help_)
     pvrdma = view.get(Pvrdma, target.ref)
     planned = (pvrdma.adapters if pvrdma else None) or ()
     others = [n for n in all_ if n.type != "pvrdma"]
@@ -186,10 +187,10 @@ def _list_problems(
     most = adapter_limits.limits(target, view)
     if fresh and count > most.cards:
         help_ = "leave some out; exclusive: true removes those that are not listed"
-        yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}", help_)
+        yield Finding.problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}", help_)
     rdma = max(len(all_) - len(others), len(planned))
     if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
         what = f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})"
-        yield Problem(target, "adapters.count", what, leave_some_out(target, view))
+        yield Finding.problem(target, "adapters.count", what, leave_some_out(target, view))
     if any(n.type in ethernet.COLD for n in fresh):
         yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")

@@ -9,7 +9,8 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.estate import api_fields
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (

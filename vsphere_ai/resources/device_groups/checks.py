@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import GroupMember, VirtualDevice
 from vsphere_ai.model.estate.remedies import play_for
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking
 from vsphere_ai.resources._helpers.vm_settings import firmware_problems, memory_problems, version_problems
@@ -32,7 +33,7 @@ def offer_problems(
         elif odd := sorted({c["type"] for c in offer[name]} - {*SIMPLE}):
             what = f"{name} has members of type {', '.join(odd)}, which need settings of their own"
             help_ = "add this group in the vSphere Client; from then on it is left as it is"
-            yield Problem(target, "device_groups.member", what, help_)
+            yield Finding.problem(target, "device_groups.member", what, help_)
 
 
 def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
@@ -41,7 +42,7 @@ def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, object])
     help_ = f"did you mean {near[0]}? " if near else ""
     needs = "ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: {default_type: shared_direct}"
     listed = f"it offers {', '.join(sorted(offer))}" if offer else f"it offers none: that takes {needs}"
-    return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
+    return Finding.problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
 
 
 def room_problems(target: Target, view: View, on: Target, devices: Iterable[VirtualDevice]) -> Iterator[Problem]:
@@ -55,12 +56,12 @@ def room_problems(target: Target, view: View, on: Target, devices: Iterable[Virt
         if len(there) < len(mine):
             what = f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}"
             help_ = f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups"
-            yield Problem(target, "device_groups.room", what, help_)
+            yield Finding.problem(target, "device_groups.room", what, help_)
         elif rivals := lacking(target, view, "device_groups", mine):
             by = f"{len(rivals)} belong to {', '.join(dict.fromkeys(rivals))}"
             what = f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {by}"
             help_ = "a device is in one running VM: remove it there, or list fewer groups"
-            yield Problem(target, "device_groups.taken", what, help_)
+            yield Finding.problem(target, "device_groups.taken", what, help_)
 
 
 def vm_problems(target: Target, view: View, firmware: str | None) -> Iterator[Problem]:

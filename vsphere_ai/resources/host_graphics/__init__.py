@@ -8,7 +8,8 @@ from typing import Literal, Self
 from vsphere_ai.gpu.devices import found_gpus, nvidia_gpus
 from vsphere_ai.gpu.vgpus import vgpu_mode
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, restart

@@ -7,7 +7,8 @@ from functools import partial
 
 from vsphere_ai.gpu.vgpus import vgpu_mode
 from vsphere_ai.model.estate import api_fields
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 

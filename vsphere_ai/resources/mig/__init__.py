@@ -14,7 +14,8 @@ from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits

@@ -10,7 +10,8 @@ from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.gpu.vgpus.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.model.facts import Facts, ProbeFailure
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.mig.gpu import GpuMig, Slot, boards_of, way_to

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import COALESCE, MOST, PAUSE, RINGS, Pause, coalescing_in
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each

@@ -9,8 +9,9 @@ from typing import Literal
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import MOST, RINGS, Coalesce, Rings
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import PlainObject, objects
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.security.redaction import untrusted
 

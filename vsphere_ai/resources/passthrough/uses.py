@@ -7,7 +7,8 @@ from functools import partial
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.device_groups import DeviceGroups

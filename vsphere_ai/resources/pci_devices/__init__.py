@@ -11,7 +11,8 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (
@@ -132,7 +133,7 @@ class PciDevices(GpuDevices):
         if any(d.vendor for d in self.devices or ()):
             what = "a device by vendor and device id needs"
             for old in version_problems(target, view, "pci_devices.hardware-version", DYNAMIC_VERSION, what):
-                yield replace(old, help=f"{old.help}, or name a host_device")
+                yield replace(old, remedy=f"{old.remedy}, or name a host_device")
         yield from memory_problems(target, view, "pci_devices.memory", "a passthrough device needs")
         if self.firmware == "efi":
             yield from firmware_problems(target, view, "pci_devices.firmware", "this GPU needs")

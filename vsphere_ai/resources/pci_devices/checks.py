@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.estate.remedies import play_for
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking
 from vsphere_ai.resources.pci_devices.device import Device, claim_of, ids_of
@@ -30,12 +31,12 @@ def fixed_problems(place: Place, address: str) -> Iterator[Problem]:
     if address not in states:
         free = ", ".join(a for a, s in states.items() if s.enabled) or "none"
         help_ = f"devices it passes through: {free}"
-        yield Problem(target, "pci_devices.no-device", f"{on.name} has no device {address}", help_)
+        yield Finding.problem(target, "pci_devices.no-device", f"{on.name} has no device {address}", help_)
         return
     if not states[address].enabled:
         name = found[address].name if address in found else "device"
         what = f"{on.name} does not pass {address} ({name}) through"
-        yield Problem(target, "pci_devices.not-passed", what, _pass_through(view, on, address))
+        yield Finding.problem(target, "pci_devices.not-passed", what, _pass_through(view, on, address))
         return
     yield from _taken(place, [pci.Claim(address)], address)
 
@@ -60,7 +61,7 @@ def dynamic_problems(place: Place, model: Device, count: int) -> Iterator[Proble
         if left:
             help_ = f"{help_}: {', '.join(same)}; {_pass_through(view, on, left[0])}"
         what = f"{on.name} passes {len(there)} of {model} through, {count} are wanted"
-        yield Problem(target, "pci_devices.not-passed", what, help_)
+        yield Finding.problem(target, "pci_devices.not-passed", what, help_)
         return
     yield from _taken(place, [claim_of(model)] * count, str(model))
 
@@ -75,4 +76,4 @@ def _taken(place: Place, mine: list[pci.Claim], called: str) -> Iterator[Problem
     if mine[0].address:
         what = f"{called} of {on.name} belongs to {by}"
     help_ = "a device is in one running VM: remove it there, or take another one or another host"
-    yield Problem(target, "pci_devices.taken", what, help_)
+    yield Finding.problem(target, "pci_devices.taken", what, help_)

@@ -8,7 +8,8 @@ from functools import partial
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, twice
 from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, is_ours, meant

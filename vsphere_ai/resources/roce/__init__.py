@@ -10,8 +10,9 @@ from pydantic import Field
 
 from vsphere_ai.fabric.nic_settings import DCB
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.module_options import changed, parsed, written
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke

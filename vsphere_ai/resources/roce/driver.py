@@ -7,7 +7,8 @@ from functools import partial
 
 from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources._helpers import factories
 
 problem = partial(factories.problem, "roce")

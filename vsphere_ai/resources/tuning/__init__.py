@@ -9,9 +9,10 @@ from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.secret_settings import may_hold_secret
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import reconfigure

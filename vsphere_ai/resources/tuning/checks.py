@@ -7,8 +7,9 @@ from functools import partial
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.host_cpus import makes_sockets
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.secret_settings import may_hold_secret
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.tuning.owned import owner_of

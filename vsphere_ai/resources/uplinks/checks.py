@@ -9,7 +9,8 @@ from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources._helpers.entries import twice

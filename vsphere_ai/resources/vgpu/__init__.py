@@ -11,7 +11,8 @@ from vsphere_ai.gpu.devices import VGPU_BACKING, is_vgpu
 from vsphere_ai.gpu.smi.live import why_unread
 from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed, setting
+from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, VM_SETTINGS, GpuDevices, Part, difference

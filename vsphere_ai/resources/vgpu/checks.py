@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_settings import firmware_problems, memory_problems, version_problems
 from vsphere_ai.resources.vgpu.offer import is_whole, parsed_name
@@ -26,9 +27,9 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
     if total > 1 and view.estate.about.api_numbers < (8,):
         if total > MAX_BEFORE_8:
             text = f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM"
-            yield Problem(target, "vgpu.count", text, f"list at most {MAX_BEFORE_8}")
+            yield Finding.problem(target, "vgpu.count", text, f"list at most {MAX_BEFORE_8}")
         if len(wanted) > 1:
-            yield Problem(
+            yield Finding.problem(
                 target,
                 "vgpu.mixed",
                 "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
@@ -37,7 +38,7 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
         host = view.estate.host_of(target.ref)
         partial = sorted(p for p in wanted if not is_whole(p, host, view))
         if partial:
-            yield Problem(
+            yield Finding.problem(
                 target,
                 "vgpu.partial",
                 f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
@@ -48,4 +49,4 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
     boards = {p.board for p in map(parsed_name, wanted) if p}
     if len(boards) > 1:
         text = f"vGPUs of one VM come from one type of board, not {sorted(boards)}"
-        yield Problem(target, "vgpu.boards", text, "use profiles of one board")
+        yield Finding.problem(target, "vgpu.boards", text, "use profiles of one board")

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Effect, FieldChange, Problem, State, Target
+from vsphere_ai.model.state import Change, Effect, FieldChange, State, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import PREFIX, Member, disk_files, mark_of, member_of
@@ -201,8 +202,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             yield self.problem(target, "unplanned", "it is in no set that a play makes", "name it in the play's range")
             return
         yield from (self.problem(target, f.rule, f.message, f.help) for f in member.faults)
-        facts = view.facts(target.ref)
-        now = VmSet.observe(facts, view.estate)
+        now = VmSet.observe(facts := view.facts(target.ref), view.estate)
         if member.adopting and (now is None or member.faults):
             return
         found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, member, view)

@@ -43,7 +43,7 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     yield from disk_problems(state, member, view)
     for finding in findings_of(state, member, view):
         if finding.verdict == "fail":
-            yield Fault(finding.rule, finding.message, finding.help)
+            yield Fault(finding.rule, finding.message, finding.remedy)
     for nic in state.nics or ():
         network = ethernet.found(member.ref, nic.port_group, view)
         message, help_ = networks.for_vm(view.estate, member.ref, nic.port_group).ambiguity(view.estate)
@@ -56,10 +56,10 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     guest, settings = guest_of(state, member), settings_of(facts)
     if guest.nics and not state.by_vcenter:
         found = guest_problems(Target("vm", member.name, member.ref), guest, settings)
-        yield from (Fault(p.rule, p.message, p.help) for p in found)
+        yield from (Fault(p.rule, p.message, p.remedy) for p in found)
     elif state.by_vcenter:
         found = preparation_problems(state, guest, member, settings | cleared_settings(settings, {}), view)
-        yield from (Fault(p.rule, p.message, p.help) for p in found)
+        yield from (Fault(p.rule, p.message, p.remedy) for p in found)
 
 
 def socket_problems(facts: Facts, cpus: int | None) -> Iterator[Fault]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from vsphere_ai.guests.cloud_init import Guest
 from vsphere_ai.guests.customization import ANY_ORDER, HELP, Card, customization_problems, linux_prep
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.plain import PlainObject, objects
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources._helpers import ethernet
@@ -46,7 +47,7 @@ def preparation_problems(
     for nic in state.nics or ():
         if nic.type not in IN_THE_CLONE:
             words = f"NIC {nic.name}: a {nic.type} adapter is added after the clone, which LinuxPrep does not configure"
-            yield Problem(target, "customization.nics", words, HELP)
+            yield Finding.problem(target, "customization.nics", words, HELP)
     cards = _cards(guest, slots_of(state, member, view))
     yield from customization_problems(target, guest, cards, settings, view.estate.about.api_numbers)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.vmk import DHCP, MANAGEMENT, OPTION, OPTION_FACT, Spot, kinds_known
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.finding import Finding, Problem
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel.adapter import Adapter, is_changed, observed_adapter
@@ -17,16 +18,16 @@ def place_problems(spot: Spot) -> Iterator[Problem]:
     target, name, estate = spot.target, spot.name, spot.view.estate
     message, help_ = spot.meant.ambiguity(estate)
     if message:
-        yield Problem(target, "vmkernel.port-group", message, help_)
+        yield Finding.problem(target, "vmkernel.port-group", message, help_)
     elif spot.group is None or dvs.is_uplink(estate, spot.group):
         groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
         known = ", ".join(sorted(networks.label(estate, g) for g in groups))
         help_ = f"distributed port groups: {known or 'none'}; port_groups of a datacenters play makes one"
-        yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters", help_)
+        yield Finding.problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters", help_)
     elif not spot.is_member:
         switch = spot.switch.name if spot.switch else "its switch"
         help_ = f"add uplinks: {{{switch}: {{UPLINK: VMNIC}}}} to a play for this host"
-        yield Problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}", help_)
+        yield Finding.problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}", help_)
 
 
 def management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
@@ -36,11 +37,11 @@ def management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
     if is_changed(wanted, observed_adapter(spot.vnic, spot.facts)):
         what = f"{spot.device} on {spot.name} carries management: its address and MTU are not changed"
         help_ = "change it at the host's console (DCUI) or in the vSphere Client"
-        yield Problem(spot.target, "vmkernel.management", what, help_)
+        yield Finding.problem(spot.target, "vmkernel.management", what, help_)
     if wanted.services is not None and MANAGEMENT not in wanted.services:
         what = f"{spot.device} on {spot.name} would no longer carry management"
         help_ = f"write services: [{', '.join((MANAGEMENT, *wanted.services))}]"
-        yield Problem(spot.target, "vmkernel.management", what, help_)
+        yield Finding.problem(spot.target, "vmkernel.management", what, help_)
 
 
 def address_problems(spot: Spot, wanted: Adapter, said: Adapter | None) -> Iterator[Problem]:
@@ -49,15 +50,15 @@ def address_problems(spot: Spot, wanted: Adapter, said: Adapter | None) -> Itera
     if isinstance(address, Mapping) and target.name not in address:
         help_ = f"it has one for {', '.join(sorted(address)) or 'no host'}"
         what = f"{spot.name}: the playbook has no address for {target.name}"
-        yield Problem(target, "vmkernel.address", what, help_)
+        yield Finding.problem(target, "vmkernel.address", what, help_)
     elif spot.vnic is None and wanted.address is None:
         help_ = "write address: dhcp, or for each host an address such as 10.20.0.1/24"
-        yield Problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address", help_)
+        yield Finding.problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address", help_)
     plain = wanted.address if isinstance(wanted.address, str) and wanted.address != DHCP else None
     if plain is not None and (taken := tuple(spot.same_address(plain))):
         what = f"{spot.name}: {plain} is the address of {', '.join(taken)}"
         help_ = "give every host an address of its own: address: {HOST: ADDRESS}"
-        yield Problem(target, "vmkernel.address-taken", what, help_)
+        yield Finding.problem(target, "vmkernel.address-taken", what, help_)
 
 
 def fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
@@ -67,12 +68,12 @@ def fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
         name = spot.switch.name
         what = f"{spot.name}: MTU {wanted.mtu}, its switch {name} has {largest}"
         help_ = f"add switches: {{{name}: {{mtu: {wanted.mtu}}}}} to a datacenters play"
-        yield Problem(spot.target, "vmkernel.mtu", what, help_)
+        yield Finding.problem(spot.target, "vmkernel.mtu", what, help_)
     known = kinds_known(spot.facts)
     for service in wanted.services or ():
         if known and service not in known:
             what = f"{spot.name}: this host knows no traffic called {service}"
-            yield Problem(spot.target, "vmkernel.service", what, f"it knows {', '.join(known)}")
+            yield Finding.problem(spot.target, "vmkernel.service", what, f"it knows {', '.join(known)}")
 
 
 def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, Adapter]) -> Iterator[Problem]:
@@ -80,11 +81,11 @@ def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, Adapter])
     chosen = [n for n, a in adapters.items() if a.pvrdma]
     if len(chosen) > 1:
         what = f"PVRDMA uses one adapter of a host, not {', '.join(chosen)}"
-        yield Problem(target, "vmkernel.pvrdma", what, "write pvrdma: true for one of them")
+        yield Finding.problem(target, "vmkernel.pvrdma", what, "write pvrdma: true for one of them")
     why = view.facts(target.ref).unreadable.get(OPTION_FACT)
     if why is not None and any(a.pvrdma is not None for a in adapters.values()):
         what = f"the advanced option {OPTION} cannot be read: {why}"
-        yield Problem(target, "vmkernel.pvrdma-option", what, "grant Host.Config.AdvancedConfig on the host")
+        yield Finding.problem(target, "vmkernel.pvrdma-option", what, "grant Host.Config.AdvancedConfig on the host")
     host = view.said(PvrdmaHost, target.ref)
     for name in chosen if host and host.vmknic else ():
         vnic = Spot(name, target, view).vnic
@@ -92,4 +93,4 @@ def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, Adapter])
         if host and device != host.vmknic:
             what = f"the adapter on {name} is {device}, and pvrdma_host names {host.vmknic} for PVRDMA"
             help_ = "say it once: pvrdma: true here, or vmknic there"
-            yield Problem(target, "vmkernel.pvrdma-conflict", what, help_)
+            yield Finding.problem(target, "vmkernel.pvrdma-conflict", what, help_)

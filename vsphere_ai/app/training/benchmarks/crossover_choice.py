@@ -9,9 +9,10 @@ from vsphere_ai.app.training.nodes.facts import Chosen, node_of
 from vsphere_ai.benchmarks.slow_part.crossover import Crossover, crossover, moved
 from vsphere_ai.benchmarks.slow_part.trials import Judge
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.relocation import Relocation, relocation, view_with, why_not_moved
 
@@ -72,7 +73,7 @@ class _Choosing:
             return found
         text = "; ".join(dict.fromkeys(self._reasons)) or "its cluster has no other host"
         help_ = "free a place on another host, or name another VM with --swap-with"
-        return Choice(problems=(Problem(self._vm, RULE, f"it cannot change hosts: {text}", help_),))
+        return Choice(problems=(Finding.problem(self._vm, RULE, f"it cannot change hosts: {text}", help_),))
 
     def _move(self, to: Target) -> Choice | None:
         pair = self._pair(to)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from vsphere_ai.model.state import Target
@@ -11,6 +11,8 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import Entry, few, target
 from vsphere_ai.report.pages.values import Matrix, Status
 
+STATUS: Mapping[str, Status] = {"pass": "pass", "info": "pass", "warn": "warn", "unknown": "unknown", "fail": "fail"}
+"""Verdict of a finding -> the status by which a page colours it."""
 ORDER: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
 """Verdicts, the most serious last: where a rule says several of one target, that one counts."""
 MOST_ROWS = 60
@@ -27,7 +29,7 @@ def matrix(findings: Sequence[Entry]) -> Matrix | None:
     found: dict[Target | None, dict[str, Status]] = {}
     for each in findings:
         own = found.setdefault(target(each["target"]), {})
-        own[each["rule"]] = max(own.get(each["rule"], "pass"), each["verdict"], key=ORDER.index)
+        own[each["rule"]] = max(own.get(each["rule"], "pass"), STATUS[each["verdict"]], key=ORDER.index)
     alike = grouped((tuple(own.get(rule, _NONE) for rule in rules), on) for on, own in found.items())
     worst = sorted(alike.items(), key=lambda each: -_weight(each[0]))
     most = min(MOST_ROWS, MOST_CELLS // len(rules))

@@ -1,0 +1,56 @@
+"""Findings of a command: printed in one of the forms, with the exit code that follows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.console.options import width
+
+if TYPE_CHECKING:
+    from vsphere_ai.model.finding import FailOn, Finding
+
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(("warn", "unknown", "fail", "never")),
+    default="unknown",
+    show_default=True,
+    help="Least verdict that the exit code reports: 1 for unknown, 2 for warn and fail.",
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones."""
+
+    title: str = ""
+    passes: bool = True
+    full: bool = False
+
+
+DEFAULT = Look()
+
+
+def show_findings(
+    findings: Iterable[Finding],
+    form: str,
+    fail_on: FailOn,
+    look: Look = DEFAULT,
+    **fields: object,
+) -> int:
+    """Print findings as text or as JSON, and return the exit code; `fields` are further keys of the document."""
+    from vsphere_ai.documents.findings import findings_document
+    from vsphere_ai.model.finding import exit_code
+    from vsphere_ai.report.findings_text import findings_text
+    from vsphere_ai.report.json_text import json_text
+
+    every = tuple(findings)
+    if form == "json":
+        shown = every if look.passes else [f for f in every if f.verdict != "pass"]
+        click.echo(json_text(**fields, **findings_document(shown)))
+    else:
+        click.echo(findings_text(every, look.title, passes=look.passes, full=look.full, width=width()))
+    return exit_code(every, fail_on)

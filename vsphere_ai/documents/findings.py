@@ -1,0 +1,99 @@
+"""Documents of findings: the one form in which every command prints them as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Self, get_args
+
+from pydantic import Field, JsonValue
+
+from vsphere_ai.documents.part import Part
+from vsphere_ai.errors import Mark
+from vsphere_ai.model.finding import Finding, Subject, Verdict, worst
+from vsphere_ai.model.state import Target, TargetKind
+
+TARGETS = frozenset(get_args(TargetKind))
+
+
+class SubjectDocument(Part):
+    """What a finding is about; keys that say nothing of it are left out."""
+
+    kind: Annotated[str, Field(description="datacenter, host or vm, or another word for people, such as file.")]
+    name: str
+    ref: Annotated[str, Field(description='Its managed object reference; "" for what is no object of vCenter.')]
+    host: Annotated[str, Field(description="The host on which a VM runs.")] = ""
+    part: Annotated[str, Field(description="A GPU, an adapter or an interface of it.")] = ""
+    file: str = ""
+    line: Annotated[int, Field(description="From 1 on.")] = 0
+    column: Annotated[int, Field(description="From 1 on.")] = 0
+
+    @classmethod
+    def of(cls, subject: Target | Subject) -> Self:
+        """Return a subject as JSON."""
+        more: dict[str, Any] = {}
+        if isinstance(subject, Subject):
+            more = {"host": subject.host, "part": subject.part}
+            if subject.mark is not None:
+                more |= {"file": subject.mark.file, "line": subject.mark.line, "column": subject.mark.column}
+        kept = {key: value for key, value in more.items() if value}
+        return cls(kind=subject.kind, name=subject.name, ref=subject.ref, **kept)
+
+    @property
+    def subject(self) -> Target | Subject:
+        """The subject that this is the form of."""
+        if self.kind in TARGETS:
+            return Target(self.kind, self.name, self.ref)  # type: ignore[arg-type]
+        mark = Mark(self.file, self.line, self.column) if self.file else None
+        return Subject(self.kind, self.name, self.ref, self.host, self.part, mark)
+
+
+class EvidenceDocument(Part):
+    """A property path, or another name, and the value seen there."""
+
+    path: str
+    value: str
+
+
+class FindingDocument(Part):
+    """What one rule finds of one subject."""
+
+    target: Annotated[SubjectDocument | None, Field(description="null: the vCenter, or all that was looked at.")]
+    rule: str
+    verdict: Verdict
+    message: str
+    remedy: Annotated[str, Field(description='What to do; "" for nothing.')]
+    evidence: tuple[EvidenceDocument, ...]
+    source: Annotated[str, Field(description="The public page of the rule, or the side that was asked.")]
+    refuses: Annotated[bool, Field(description="Whether it stops a plan.")]
+
+    @classmethod
+    def of(cls, finding: Finding) -> Self:
+        """Return a finding as JSON."""
+        return cls(
+            target=SubjectDocument.of(finding.target) if finding.target is not None else None,
+            rule=finding.rule,
+            verdict=finding.verdict,
+            message=finding.message,
+            remedy=finding.remedy,
+            evidence=tuple(EvidenceDocument(path=path, value=value) for path, value in finding.evidence),
+            source=finding.source,
+            refuses=finding.refuses,
+        )
+
+    @property
+    def finding(self) -> Finding:
+        """The finding that this is the form of."""
+        on = self.target.subject if self.target is not None else None
+        evidence = tuple((each.path, each.value) for each in self.evidence)
+        return Finding(on, self.rule, self.verdict, self.message, self.remedy, evidence, self.source, self.refuses)
+
+
+def findings_json(findings: Iterable[Finding]) -> list[JsonValue]:
+    """Return findings as JSON values."""
+    return [FindingDocument.of(each).as_json() for each in findings]
+
+
+def findings_document(findings: Iterable[Finding]) -> dict[str, object]:
+    """Return the keys that the document of every command with findings has: the worst verdict, and the findings."""
+    every = tuple(findings)
+    return {"verdict": worst(every), "findings": findings_json(every)}

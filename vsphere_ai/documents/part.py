@@ -1,0 +1,15 @@
+"""Part of a JSON document: a model that writes only what was set, and reads what later versions have added."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+
+class Part(BaseModel):
+    """A part of a document as JSON. Unknown keys are ignored: keys are only ever added within a schema version."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the JSON form; `model_validate` reads it."""
+        return self.model_dump(mode="json", exclude_unset=True)
