@@ -112,12 +112,14 @@ def test_every_rule_is_explained(known):
 
 
 def test_every_check_of_health_pre_flight_and_doctor_is_explained(known):
-    every = {
-        n for p, n in strings_of_calls("Finding", "_fail", "Check") if p.startswith(("health/", "app/project/doctor"))
-    }
+    every = {n for p, n in strings_of_calls("Finding", "_fail", "OfVm") if p.startswith("health/")}
     every |= set(IN_WORDS.values()) - {""} | set(checks())
     assert sorted(n for n in every if ("check", n) not in known) == []
-    assert {"gpu-count", "port-reach", "certificate", "xid"} <= every
+    assert {"gpu-count", "port-reach", "xid"} <= every
+    areas = {f"doctor.{n.lower()}" for p, n in strings_of_calls("_area") if p.startswith("app/project/doctor")}
+    areas |= {"doctor.connection", "doctor.host-key", "doctor.ssh", "doctor.drs"}
+    assert sorted(n for n in areas if ("rule", n) not in known) == []
+    assert "doctor.certificate" in areas
 
 
 def test_every_kind_and_every_key_is_explained(known):

@@ -69,7 +69,7 @@ def test_what_a_command_printed_in_each_form(command, name, tmp_path):
     assert command(path)[1].startswith("<!doctype html>")
     assert "esx0001" in command(path, "--format", "markdown")[1]
     assert json.loads(command(path, "--format", "ctrf")[1])["results"]["summary"]["tests"] >= 0
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "vcenter": "vc01"}), "utf-8")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "vcenter": 7}), "utf-8")
     assert command(path)[0] == 64
     assert json_stream.failure() == "usage.report"
 

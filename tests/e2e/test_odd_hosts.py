@@ -32,7 +32,7 @@ def test_it_is_about_that_host_only(cli, renamed, name):
     playbook = cli.file('- hosts: "*"\n  mig: {mode: enabled}\n')
     renamed(name)
     for command in (["check"], ["doctor", "-i", INVENTORY], ["trust", "host", "*", "-i", INVENTORY]):
-        assert cli(*command) in (0, 1, 5, 64), f"{command}: {cli.err}"
+        assert cli(*command) in (0, 1, 2, 5, 64), f"{command}: {cli.err}"
         assert "internal error" not in cli.err
     plan = cli.plan(playbook, "--start-ssh")
     assert GOOD in {i["target"]["name"] for i in plan["items"] if i["changes"]}

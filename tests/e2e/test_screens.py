@@ -41,10 +41,10 @@ PLAYS = {"two.yml": TWO, "refused.yml": TOO_MANY, "full.yml": FULL, "wrong.yml":
 FRESH = {
     "plan": (f"plan {MISSION}", 0),
     "plan-problems": ("plan refused.yml", 1),
-    "check": ("check --limit esx01.lab.local,train-04", 0),
-    "check-failures": ("check --failures", 1),
+    "check": ("check --limit esx01.lab.local,train-04", 1),
+    "check-failures": ("check --failures", 2),
     "verify": (f"verify {MISSION}", 2),
-    "doctor": ("doctor", 1),
+    "doctor": ("doctor", 2),
     "doctor-permissions": ("doctor --permissions one.yml", 0),
     "capacity-fits": ("capacity playbooks/ai-ready-cluster.yml", 0),
     "capacity-does-not-fit": ("capacity full.yml", 1),

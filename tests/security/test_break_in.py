@@ -135,7 +135,7 @@ def test_an_inventory_that_was_only_found_runs_and_reads_nothing(project, tool, 
     assert f"if it is the right one: -i {found}" in tool.err
     assert not (project / "pwned").exists()
     assert read == []
-    assert tool("doctor", "-i", found) == 1
+    assert tool("doctor", "-i", found) == 2
     assert not (project / "pwned").exists(), "no doctor runs what an unsafe inventory says, whoever named it"
     assert read == []
     tool("show", "-i", found)

@@ -129,7 +129,7 @@ class TestOnTheLab:
         (tmp_path / "keys").write_text("")
         (tmp_path / "keys").chmod(0o666)
         code, found = looked("-i", inventory, "--limit", "gpu_hosts")
-        assert code == 1
+        assert code == 2
         assert f"chmod go-w {tmp_path / 'keys'}" in found["files", "fail"]
         assert "vsphere-ai trust host esx01.lab.local" in "".join(found.values())
 

@@ -20,7 +20,7 @@ VOLATILE = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "40443"),
     (re.compile(r"(?m)^still working, \d+ s.*\n"), ""),
     (re.compile(r"(?<=clock is )\d\.\d s (?:ahead of|behind)"), "0.0 s ahead of"),
-    (re.compile(r"(?m)^(  ok    (?:Python|[A-Za-z][\w-]*)) \d+(?:\.\d+)+"), r"\1 1.2.3"),
+    (re.compile(r"(?m)^(  pass    doctor\.software        (?:Python|[A-Za-z][\w-]*)) \d+(?:\.\d+)+"), r"\1 1.2.3"),
     (re.compile(r"00:50:56:[89ab][0-9a-f](:[0-9a-f]{2}){2}"), "00:50:56:00:00:01"),  # vCenter's own range
     (re.compile(r"(?m)(?<= \()[0-9a-f]{8}(?=\)$)"), "01234567"),  # what a guest is given, with MAC addresses
     (re.compile(r"SHA256:[\w+/]{43}"), "SHA256:0123"),

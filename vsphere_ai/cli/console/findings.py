@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,11 +25,15 @@ fail_on_option = click.option(
 
 @dataclass(frozen=True)
 class Look:
-    """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones."""
+    """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones.
+
+    `wraps`: lines are as long as the terminal takes; else they stay whole, so that paths in them can be copied.
+    """
 
     title: str = ""
     passes: bool = True
     full: bool = False
+    wraps: bool = True
 
 
 DEFAULT = Look()
@@ -52,5 +57,6 @@ def show_findings(
         shown = every if look.passes else [f for f in every if f.verdict != "pass"]
         click.echo(json_text(**fields, **findings_document(shown)))
     else:
-        click.echo(findings_text(every, look.title, passes=look.passes, full=look.full, width=width()))
+        columns = width() if look.wraps else sys.maxsize
+        click.echo(findings_text(every, look.title, passes=look.passes, full=look.full, width=columns))
     return exit_code(every, fail_on)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.findings import fail_on_option, show_findings
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: Fa
 
     if playbook is not None:
         return _permissions(playbook, form, estate)
-    return show_findings(app.doctor(estate, show_event), form, fail_on)
+    return show_findings(app.doctor(estate, show_event), form, fail_on, Look(wraps=False))
 
 
 def _permissions(playbook: Path, form: str, estate: EstateRequest) -> int:
