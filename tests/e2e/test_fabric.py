@@ -97,7 +97,7 @@ def test_six_faults_are_found_in_one_run_and_fixed_by_one_playbook(cli, broken):
     assert faults(document) == PLANTED
     assert {p["use"] for p in document["pairs"] if "train-04" not in p["vms"]} == {"tcp"}
 
-    assert cli("check", "--failures", "--format", "json") == 1
+    assert cli("check", "--failures", "--format", "json") == 2
     found = {(f["target"]["name"], f["rule"]) for f in json.loads(cli.out)["findings"]}
     assert found >= RULES
     assert entries(broken) == []  # looking changes nothing

@@ -74,7 +74,7 @@ def test_what_is_refused_changes_nothing(cli, ledger, nics, rule):
 
 def test_whether_pfc_is_at_work_is_checked(cli, soap):
     def dcb():
-        assert cli("check", roce, "--format", "json") in (0, 1), cli.err
+        assert cli("check", roce, "--format", "json") in (0, 1, 2), cli.err
         (found,) = (f for f in json.loads(cli.out)["findings"] if f["rule"] == "host.roce-dcb")
         return found["verdict"], found["message"]
 
