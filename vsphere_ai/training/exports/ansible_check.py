@@ -15,6 +15,7 @@ from vsphere_ai.training.exports.finding import Finding, Verdict
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
+_HOST = re.compile(r"[\w.:@-]+(?:\[[\w:]+\][\w.:@-]*)*")
 _OF_GROUP = ("hosts", "children", "vars")
 
 
@@ -78,6 +79,8 @@ def _is_ini(text: str) -> bool:
     if not lines or lines[0].startswith(("---", "{", "- ")):
         return False
     first = lines[0].split(" #")[0].split()
+    if not (_HOST.fullmatch(first[0]) or _SECTION.fullmatch(lines[0])):
+        return False
     return (
         any(_SECTION.fullmatch(line) for line in lines)
         or (not first[0].endswith(":") and "=" in lines[0])

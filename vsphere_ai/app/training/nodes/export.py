@@ -14,7 +14,7 @@ from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes, meant
 from vsphere_ai.errors import Mark
 from vsphere_ai.health import nhc, prometheus
-from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, require, text_of
+from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, quotable_text, require
 from vsphere_ai.model.topology import VmCpus
 
 Form = Literal["nhc", "prometheus"]
@@ -79,7 +79,7 @@ def _wanted(request: NodesExportRequest) -> NodesRequest:
 
 
 def _nhc(path: Path, faults: Faults, notes: list[str]) -> int:
-    text = text_of(path)
+    text = quotable_text(path)  # notes name checks of the file
     lines, wrong = nhc.read(text)
     for fault in wrong:
         if fault.is_note:
