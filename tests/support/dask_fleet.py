@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from support import prefork
 from support.gates import LONG
 from vsphere_ai.app import CertificatesRequest, make_certificates
 from vsphere_ai.fleet import authority as fleet_authority
@@ -40,9 +41,9 @@ sys.exit(main(sys.argv[1:]))
 class Process:
     """A process whose output is read as it comes."""
 
-    def __init__(self, *arguments, env=None):
+    def __init__(self, *arguments, env=None, start=prefork):
         self.seen = ""
-        self.process = subprocess.Popen(
+        self.process = start.Popen(
             [PYTHON, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -153,8 +154,8 @@ class Cluster:
         self.scheduler = self.start("-m", "distributed.cli.dask_scheduler", "--no-dashboard", *place, *files)
         self.address = self.scheduler.until(r"Scheduler at:\s+(\S+)")[1]
 
-    def start(self, *arguments, env=None):
-        made = Process(*arguments, env=env)
+    def start(self, *arguments, **options):
+        made = Process(*arguments, **options)
         self.processes.append(made)
         return made
 
@@ -170,7 +171,8 @@ class Cluster:
         state.mkdir(mode=0o700)
         given = ("fleet", "worker", self.address, "-i", inventory, *self.tls_options, *more)
         program = ("-c", OTHER.format(version)) if version else ("-m", "vsphere_ai")
-        made = self.start(*program, *given, env={"VSPHERE_AI_STATE_DIR": str(state)})
+        start = subprocess if version else prefork  # modules of a copy have read the version already
+        made = self.start(*program, *given, env={"VSPHERE_AI_STATE_DIR": str(state)}, start=start)
         made.state = state
         return made
 

@@ -23,7 +23,12 @@ import threading
 import time
 from importlib import import_module
 
-MODULES = {"vsphere_ai": ("vsphere_ai.cli.main", "run"), "vsphere_ai.lab": ("vsphere_ai.lab.front.main", "main")}
+SCHEDULER = "distributed.cli.dask_scheduler"
+MODULES = {
+    "vsphere_ai": ("vsphere_ai.cli.main", "run"),
+    SCHEDULER: (SCHEDULER, "main"),
+    "vsphere_ai.lab": ("vsphere_ai.lab.front.main", "main"),
+}
 PRELOADED = ("vsphere_ai.app", "vsphere_ai.cli", "vsphere_ai.compat", "vsphere_ai.connect", "vsphere_ai.execution",
              "vsphere_ai.lab", "vsphere_ai.planning", "vsphere_ai.reading", "vsphere_ai.report", "vsphere_ai.resources",
              "vsphere_ai.runs")  # fmt: skip
@@ -190,13 +195,27 @@ def once():
                 made()
 
 
-def _serve(asking):
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for room in PRELOADED:
+def _import_rooms(*rooms):
+    for room in rooms:
         package = import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
+
+
+def _import_for(argv):
+    """Import what fleets need, which few tests do: once, for the first process of one. Dask may not be installed."""
+    if SCHEDULER in sys.modules or not {"fleet", SCHEDULER}.intersection(argv):
+        return
+    with contextlib.suppress(ImportError):
+        _import_rooms("vsphere_ai.fleet")
+        import_module(SCHEDULER)
+        gc.freeze()
+
+
+def _serve(asking):
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    _import_rooms(*PRELOADED)
     warm()
     signal.signal(signal.SIGCHLD, _collect)  # and not ignored: then their processor time would be lost
     while True:
@@ -208,9 +227,11 @@ def _serve(asking):
             text += asking.recv(int.from_bytes(head, "big") - len(text))
         descriptors = array.array("i")
         descriptors.frombytes(rights[0][2])
+        asked = json.loads(text)
+        _import_for(asked["argv"])
         if os.fork() == 0:
             asking.close()
-            _keep(json.loads(text), *descriptors)
+            _keep(asked, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -255,6 +276,8 @@ def _become(asked):
         os.environ.clear()
         os.environ.update(asked["env"])
         time.tzset()
+        if "dask" in sys.modules:
+            sys.modules["dask"].config.refresh()  # it read the variables of the server
         os.chdir(asked["cwd"])
         if asked["umask"] >= 0:
             os.umask(asked["umask"])
