@@ -23,6 +23,7 @@ from xml.sax import saxutils
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, PublicFormat
+from support import prefork
 from support.gates import LONG, until
 from support.places import PLAYBOOKS
 
@@ -94,8 +95,10 @@ class Case:
         command = ["-c", code] if code else ["-m", "vsphere_ai"]
         argv = [sys.executable, *command, *map(str, arguments), *(["-i", inventory] if inventory else [])]
         environment = self.environment(env)
+        # what is patched has to be patched before it is imported
+        start = subprocess if code or arguments[0] == "apply" else prefork
         with self.watching_processes():
-            done = subprocess.run(
+            done = start.run(
                 argv, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=100
             )
         self.texts[f"stdout of {what}"], self.texts[f"stderr of {what}"] = done.stdout, done.stderr
