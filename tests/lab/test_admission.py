@@ -51,7 +51,7 @@ vms:
   - {name: rare, host: esx1.lab.local, network: rare, memory_gb: 16, power: on}
   - {name: local, host: esx1.lab.local, network: lan, memory_gb: 16, datastore: local1, power: on}
   - {name: drive, host: esx1.lab.local, network: lan, memory_gb: 16, iso: client, power: on}
-  - {name: thirsty, host: esx2.lab.local, network: lan, memory_gb: 80}
+  - {name: thirsty, host: esx2.lab.local, network: lan, memory_gb: 210}
   - {name: lean-1, host: esx1.lab.local, network: lan, memory_gb: 15, memory_reservation_locked: true, pool: lean}
   - {name: lean-2, host: esx1.lab.local, network: lan, memory_gb: 8, memory_reservation_locked: true, pool: lean}
   - {name: busy, host: esx1.lab.local, network: lan, memory_gb: 1, cpu_reservation_mhz: 5000, pool: lean}
@@ -165,12 +165,12 @@ def test_ha_stops_a_larger_reservation_and_an_evacuation(soap):
     policy = cluster.configurationEx.dasConfig.admissionControlPolicy
     assert (policy.cpuFailoverResourcesPercent, policy.autoComputePercentages) == (20, False)
     power_on(soap, "thirsty")
-    whole = vim.ResourceAllocationInfo(reservation=80 << 10)
+    whole = vim.ResourceAllocationInfo(reservation=210 << 10)
     reconfigure(soap, "thirsty", memoryAllocation=whole)
     before = cluster.summary.admissionControlInfo.currentMemoryFailoverResourcesPercent
     assert before == int(100 - 100 * _held(soap, cluster) / _capacity(cluster))
     reconfigure(soap, "plain", memoryAllocation=vim.ResourceAllocationInfo(reservation=16 << 10))
-    # one host of two is left for all of it, and HA counts on two
+    # 226 GB are no 80 % of what one of the two hosts has
     task = soap.host("esx1").EnterMaintenanceMode_Task(1)
     with pytest.raises(vim.fault.Timedout):
         soap.wait(task)

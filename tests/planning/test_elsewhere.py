@@ -11,8 +11,8 @@ from support import estates as make
 from vsphere_ai.admission.gpus import question_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
-from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import problems_of
+from vsphere_ai.planning.moves.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere, with_admission
 
 LAN = "Network:network-1"

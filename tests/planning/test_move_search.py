@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gpu_moves import HALF, WHOLE, farm, gpu_host, gpu_vm, moves, rolled
+
+from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import EnterMaintenance
+from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.vgpu_moves import Moves
+from vsphere_ai.planning.moves.window_search import Judged, searched
 
 LAN, ONLY = "Network:lan", "Network:only"
 SIZE = {HALF: 1, WHOLE: 2}
@@ -63,6 +70,11 @@ def test_a_place_that_a_later_window_needs_is_left_free():
     ]
 
 
+def windows(plan):
+    (roll,) = plan.impact.rolls
+    return [h.name for h in roll.hosts]
+
+
 def test_what_no_sequence_can_do_is_refused_as_at_first():
     hosts, vms = (True, False, True), ((2, HALF, True), (3, HALF, True), (1, WHOLE, False))
     assert {p.rule for p in rolled(seen_of(hosts, vms), [2, 3]).problems} == {"rolling.no-slot"}
@@ -83,7 +95,39 @@ def farms(draw):
 
 @settings(deadline=None, max_examples=120)
 @given(farms())
-def test_a_roll_out_is_refused_only_where_no_sequence_of_moves_does_it(case):
+def test_a_roll_out_is_refused_only_where_no_order_and_no_sequence_of_moves_does_it(case):
     hosts, vms, chosen = case
     plan = rolled(seen_of(hosts, vms), chosen)
-    assert (not plan.problems) == possible(hosts, vms, tuple(chosen)), plan.problems
+    orders = [order for order in permutations(chosen) if possible(hosts, vms, order)]
+    assert (not plan.problems) == bool(orders), plan.problems
+    by_name = [f"esx{n:02d}" for n in chosen]
+    if tuple(chosen) in orders or not orders:
+        assert windows(plan) == by_name
+        assert not plan.impact.rolls[0].why
+    else:
+        assert windows(plan) in [[f"esx{n:02d}" for n in order] for order in orders]
+        assert "not by name" in plan.impact.rolls[0].why
+
+
+def test_the_order_of_windows_does_not_depend_on_names_where_one_order_is_impossible():
+    hosts, vms = (False, False, False), ((2, HALF, False), (1, WHOLE, False), (3, HALF, False))
+    plan = rolled(seen_of(hosts, vms), [1, 3])
+    assert not plan.problems
+    assert windows(plan) == ["esx03", "esx01"]
+    assert [m[1:] for m in moves(plan)] == [("esx03", "esx02"), ("esx01", "esx03")]
+    entered = [p.step.target.name for p in plan.steps if isinstance(p.step, EnterMaintenance)]
+    assert entered == ["esx03", "esx01"]
+
+
+def test_hosts_of_an_interrupted_run_stay_the_first_ones():
+    names = [Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(1, 4)]
+    roll = Roll("gpu", (tuple(names),), 1)
+    tried = []
+
+    def judge(other):
+        tried.append(other.hosts)
+        return Judged(Moves(problems=[Finding.problem(names[0], "r", "m", "h")]), [], 0)
+
+    assert searched(roll, judge, {names[0]})[0] == roll
+    assert tried == [tuple(names)] * 2, "what begins as what is refused is not tried"
+    assert all(hosts[0] == names[0] for hosts in tried)

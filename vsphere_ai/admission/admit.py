@@ -74,6 +74,11 @@ def is_weighed_as_a_whole(cluster: Facts) -> bool:
     return any(each.of_cluster(cluster) for each in every_requirement())
 
 
+def that_weigh_service(cluster: Facts) -> tuple[Requirement, ...]:
+    """Return the requirements whose answer depends on which other hosts of a cluster are in service at the time."""
+    return tuple(each for each in every_requirement() if each.in_service(cluster))
+
+
 ORDER = {"no": 0, "unknown": 1, "preferred": 2}
 
 

@@ -107,6 +107,8 @@ class Requirement:
     """Whether VMs take it from each other: the answer depends on what else is there."""
     of_cluster: Callable[[Facts], bool] = lambda _cluster: False
     """Whether the answer depends on every host of that cluster, and on all VMs there."""
+    in_service: Callable[[Facts], bool] = lambda _cluster: False
+    """Whether the answer depends on which other hosts of that cluster are in service at the time."""
     judge: Judge = lambda _case: None
 
     def __call__(self, judge: Judge) -> Requirement:

@@ -86,9 +86,14 @@ class Situation:
 
     def only(self, hosts: Iterable[str]) -> Situation:
         """Return the situation of some hosts (references), to be changed apart from this one."""
-        own = {h: dict(self.running.get(h, {})) for h in hosts}
-        made = Situation(self.view, self.machines, own, self.added_rules, self.down)
-        made.__dict__["before"] = self.before
+        refs = [*hosts]
+
+        def part(whole: Situation) -> Situation:
+            own = {h: dict(whole.running.get(h, {})) for h in refs}
+            return Situation(self.view, self.machines, own, self.added_rules, self.down)
+
+        made = part(self)
+        made.__dict__["before"] = part(self.before)  # else VMs of all other hosts would count as powered off since
         return made
 
     @cached_property

@@ -18,7 +18,7 @@ from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.admitted import final_situation
+from vsphere_ai.planning.moves.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"

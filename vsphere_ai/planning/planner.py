@@ -16,8 +16,8 @@ from vsphere_ai.model.state import Change, FieldChange, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
-from vsphere_ai.planning.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.capacity import problems_of
+from vsphere_ai.planning.moves.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.moves.managed_vms import with_matched
 from vsphere_ai.planning.moves.moved_view import view_after
 from vsphere_ai.planning.moves.power_on_order import order_notes, power_ons

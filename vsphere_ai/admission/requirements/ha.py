@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
 from vsphere_ai.admission.ha_slots import DEFAULT_MHZ, SlotPolicy, policy_of, slots_left
-from vsphere_ai.admission.machine import NOTHING, Machine
+from vsphere_ai.admission.machine import NOTHING, Machine, Span
 from vsphere_ai.admission.requirements import cpu_reservation as cpu
 from vsphere_ai.admission.requirements import memory
 from vsphere_ai.model.facts import Facts
@@ -16,11 +16,12 @@ from vsphere_ai.model.text import counted
 CONTROL, MEMORY, CPU = "summary.admissionControlInfo", "summary.effectiveMemory", "summary.effectiveCpu"
 PERCENTAGE, SLOTS = "ClusterFailoverResourcesAdmissionControlPolicy", "ClusterFailoverLevelAdmissionControlPolicy"
 FEWEST = 2
-"""Hosts in service without which a percentage covers no failure."""
+"""Hosts in service below which no other one is left to restart VMs on. Whether a percentage then refuses is unverified:
+ClusterFailoverResourcesAdmissionControlPolicy names no least number of hosts."""
 REMEDY = "power off VMs, reserve less, or change HA admission control"
 WINDOWS = "power off VMs, take fewer hosts at once, or change HA admission control"
 BAND = 1.0
-"""Percentage points within which the answer is not known: how vCenter rounds is unverified."""
+"""Percentage points by which a figure that vCenter shows may differ from its own: how it rounds is unverified."""
 
 
 @requirement(
@@ -35,14 +36,16 @@ BAND = 1.0
     faults=("InsufficientFailoverResourcesFault",),
     shared=True,
     of_cluster=lambda cluster: policy_of(cluster).get("_typeName") == SLOTS,
+    in_service=lambda cluster: policy_of(cluster).get("_typeName") in (SLOTS, PERCENTAGE),
 )
 def ha(case: Case) -> Iterator[Reason]:
     """HA keeps a part of the CPU and memory of a cluster free, and refuses power-ons that would take of it.
 
     A VM that was on and needs no more is refused, too, where HA keeps less free than it has to. With a percentage, the
     answer is unknown within one percentage point. A VM with large reservations makes every slot of the slot policy
-    large. Hosts that the plan takes out of service count for nothing at that time: DRS empties none that HA needs. HA
-    reserves no GPUs.
+    large. Hosts that the plan takes out of service count for nothing at that time: DRS empties none that HA needs, and
+    no VM powers on beside them that HA has no room for. Whether a percentage refuses where fewer than two hosts are
+    left in service has no public source, so that it is unknown. HA reserves no GPUs.
     """
     cluster = case.situation.cluster(case.host.ref)
     policy = policy_of(cluster)
@@ -59,31 +62,37 @@ def ha(case: Case) -> Iterator[Reason]:
 
 def _percentages(case: Case, cluster: Facts) -> Iterator[Reason]:
     situation, policy, info = case.situation, policy_of(cluster), cluster.get(CONTROL) or {}
-    down = [h for h in situation.hosts_of(cluster.ref) if h.ref in situation.down and _is_up(h)]
-    if down and sum(_is_up(h) for h in situation.hosts_of(cluster.ref)) - len(down) < FEWEST:
-        yield case.no("vSphere HA needs two hosts in service", WINDOWS, "InsufficientFailoverResourcesFault")
-        return
+    up = [h for h in situation.hosts_of(cluster.ref) if _is_up(h)]
+    down = [h for h in up if h.ref in situation.down]
+    if down and len(up) - len(down) < FEWEST:
+        left = counted(len(up) - len(down), "host")
+        message = f"{left} of {cluster.name} would be in service: whether vSphere HA admits a VM then is unverified"
+        yield case.unknown(message, WINDOWS)
     mine = situation.on(situation.home(case.vm.ref) or "").get(case.vm.ref)
-    used = situation.more.cluster_mb.get(cluster.ref, NOTHING).high
-    used -= mine.memory_need_mb.high if mine is not None and mine.memory_need_mb else 0
-    need = case.vm.memory_need_mb or NOTHING
-    lost = [m.high for h in down if (m := memory.capacity(h)) is not None]
+    more = situation.more.cluster_mb.get(cluster.ref, NOTHING)
+    for vm, sign in ((mine, -1), (case.vm, 1)):
+        need = (vm.memory_need_mb if vm is not None else None) or NOTHING
+        more = Span(more.low + sign * need.low, more.high + sign * need.high)
     yield from _left(
         case,
         "memory",
         info.get("currentMemoryFailoverResourcesPercent"),
         policy.get("memoryFailoverResourcesPercent"),
-        _Taken(used + need.high, cluster.get(MEMORY), sum(lost) if len(lost) == len(down) else None),
+        _Taken(more, cluster.get(MEMORY), _sum([memory.capacity(h) for h in down])),
     )
-    mhz = situation.more.cluster_mhz[cluster.ref] - (_reckoned(mine) if mine is not None else 0)
-    lost = [c.high for h in down if (c := cpu.capacity_mhz(h)) is not None]
+    mhz = situation.more.cluster_mhz[cluster.ref] - (_reckoned(mine) if mine is not None else 0) + _reckoned(case.vm)
     yield from _left(
         case,
         "CPU",
         info.get("currentCpuFailoverResourcesPercent"),
         policy.get("cpuFailoverResourcesPercent"),
-        _Taken(mhz + _reckoned(case.vm), cluster.get(CPU), sum(lost) if len(lost) == len(down) else None),
+        _Taken(Span(mhz, mhz), cluster.get(CPU), _sum([cpu.capacity_mhz(h) for h in down])),
     )
+
+
+def _sum(spans: Sequence[Span | None]) -> Span | None:
+    known = [s for s in spans if s is not None]
+    return sum(known, NOTHING) if len(known) == len(spans) else None
 
 
 def _reckoned(vm: Machine) -> int:
@@ -144,27 +153,39 @@ def _is_up(host: Facts) -> bool:
 class _Taken(NamedTuple):
     """What VMs take more than when a cluster was read, its capacity then, and what it has lost of it."""
 
-    more: float
+    more: Span
     capacity: float | None
-    lost: float | None
+    lost: Span | None
 
 
 def _left(case: Case, what: str, now: float | None, least: float | None, taken: _Taken) -> Iterator[Reason]:
-    more, capacity, lost = taken
-    if now is None or least is None or not capacity or lost is None:
+    if now is None or least is None or not taken.capacity or taken.lost is None:
         yield case.unknown(f"how much {what} vSphere HA keeps free was not read")
         return
-    if more <= 0 and not lost and float(now) >= float(least):
+    if taken.more.high <= 0 and not taken.lost.high and float(now) >= float(least):
         return
-    left = float(capacity) - lost
-    after = 100 * (float(capacity) * float(now) / 100 - lost - more) / left if left > 0 else 0.0
-    message = f"vSphere HA keeps {least} % of the cluster's {what} free, and {max(after, 0):.1f} % would be left"
-    if after < float(least) - BAND:
+    left = _share_left(float(now), taken.more, float(taken.capacity), taken.lost)
+    expected = max((left.low + left.high) / 2, 0)
+    message = f"vSphere HA keeps {least} % of the cluster's {what} free, and {expected:.1f} % would be left"
+    if left.high < float(least):
         yield case.no(
             message,
-            WINDOWS if lost else "power off VMs, or change HA admission control",
-            quantity=Quantity(float(least), after, "%"),
+            WINDOWS if taken.lost.high else "power off VMs, or change HA admission control",
+            quantity=Quantity(float(least), left.high, "%"),
             fault="InsufficientFailoverResourcesFault",
         )
-    elif after < float(least) + BAND:
+    elif left.low < float(least):
         yield case.unknown(message)
+
+
+def _share_left(now: float, more: Span, capacity: float, lost: Span) -> Span:
+    """Return the percentage that is left once VMs take `more`, and `lost` of the capacity is out of service.
+
+    `now` is off by at most `BAND`, which weighs more the less capacity is left.
+    """
+
+    def left(shown: float, taken: float, gone: float) -> float:
+        remaining = capacity - gone
+        return 100 * (1 - (capacity * (1 - shown / 100) + taken) / remaining) if remaining > 0 else 0.0
+
+    return Span(left(now - BAND, more.high, lost.high), left(now + BAND, more.low, lost.low))

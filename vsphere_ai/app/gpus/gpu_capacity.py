@@ -24,9 +24,9 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
-from vsphere_ai.planning.admitted import final_situation
 from vsphere_ai.planning.capacity import NO_SPARE
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.planning.moves.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere, with_admission
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run

@@ -2,7 +2,8 @@
 
 vSphere Availability 6.7, and the 6.0 book of Epping (public copy: equelin/vsphere-ha-deepdive): a VM needs 32 MHz
 (`das.vmcpuminmhz`) where it reserves nothing, and its overhead. Percentages are weighed as they are, without rounding,
-and shown rounded down; how a real vCenter rounds is unverified.
+and shown rounded down; how a real vCenter rounds is unverified. No public source names a least number of hosts for
+percentages (ClusterFailoverResourcesAdmissionControlPolicy lists the whole calculation), so the lab has none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.store import ManagedObject
 
 DEFAULT_MHZ = 32
-LEAST_HOSTS = 2
 
 Needs = list[tuple[int, int]]
 """MHz and MB of each VM that runs."""
@@ -59,8 +59,6 @@ def covers(farm: Farm, cluster: ManagedObject, vm: ManagedObject | None = None, 
         found = slots(farm, cluster, das, needs)
         return _without_largest(found, int(policy.failoverLevel)) >= found.used
     if isinstance(policy, vim.cluster.FailoverResourcesAdmissionControlPolicy):
-        if len(good_hosts(farm, cluster)) < LEAST_HOSTS:
-            return False
         left = shares_left(farm, cluster, needs)
         kept = int(policy.cpuFailoverResourcesPercent), int(policy.memoryFailoverResourcesPercent)
         return left[0] >= kept[0] and left[1] >= kept[1]

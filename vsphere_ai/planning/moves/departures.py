@@ -10,20 +10,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from vsphere_ai.admission.admit import admit
+from vsphere_ai.admission.admit import admit, that_weigh_service
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.machines import Machines
+from vsphere_ai.admission.requirements import memory
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.wording import listed
-from vsphere_ai.model.facts import Facts, grouped
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.moves.placing import placed
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.vgpu_moves import Migration, Moves, Outlook
+from vsphere_ai.planning.moves.vgpu_moves import Migration
 
 NOWHERE = "rolling.nowhere"
+ONE = "write rolling: {max_unavailable: 1}, or take fewer hosts at once"
 SHOWN = 6
 """Hosts that a refusal names with their reasons."""
 
@@ -32,26 +34,32 @@ SHOWN = 6
 class Departures:
     """The windows of a plan. `going_off` are the VMs (by host) that are powered off for it, `movable` those that move.
 
-    Any other one is refused for a reason of its own, and stays.
+    Any other one is refused for a reason of its own, and stays. `planned` are VMs as they power on again.
     """
 
     situation: Situation
     migrations: Mapping[Target, Sequence[Migration]]
     going_off: Mapping[Target, Collection[Target]]
     movable: frozenset[Target]
+    planned: Machines
+    destroyed: frozenset[str] = frozenset()
+    """References of VMs that go off and do not come back."""
     problems: list[Problem] = field(default_factory=list)
+    refused: int = 0
+    """Where there are problems: the position of the first window that has one."""
     _done: set[Target] = field(default_factory=set)
     _next: int = 0
 
-    def run(self, rolls: Sequence[Roll]) -> list[Problem]:
-        """Go through the windows in their order, and return what stands against them."""
-        for roll in rolls:
-            for at, host in enumerate(roll.hosts):
-                near = roll.at_a_time - 1
-                out = roll.hosts[max(at - near, 0) : at + near + 1]
-                self.situation.down = frozenset(h.ref for h in out)
-                self._window(host, roll)
-                self._done.add(host)
+    def run(self, roll: Roll) -> list[Problem]:
+        """Go through the windows of a cluster in their order, and return what stands against them."""
+        for at, host in enumerate(roll.hosts):
+            near = roll.at_a_time - 1
+            out = roll.hosts[max(at - near, 0) : at + near + 1]
+            self.situation.down = frozenset(h.ref for h in out)
+            fine = not self.problems
+            self._window(host, roll)
+            self.refused = at if fine and self.problems else self.refused
+            self._done.add(host)
         self.situation.down = frozenset()
         return self.problems
 
@@ -69,8 +77,35 @@ class Departures:
             places = dict.fromkeys((vm.ref for vm in leaving), host.ref)
         for vm in leaving:
             situation.arrive(vm, places[vm.ref])
+        self._power_on(off, host, roll)
+
+    def _power_on(self, off: Sequence[Machine], host: Target, roll: Roll) -> None:
+        """Let VMs power on again; say which could not while other hosts of the roll-out may be out of service."""
+        situation = self.situation
+        cluster = situation.cluster(host.ref) if off and roll.at_a_time > 1 else None
+        asked = that_weigh_service(cluster) if cluster is not None else ()
+        out = [max(lane, key=self._weight) for lane in roll.beside(host)] if asked else []
+        situation.down = frozenset(h.ref for h in out)
+        gone = [(vm, h) for h in out for t in self.going_off.get(h, ()) if (vm := self._taken(t.ref, h)) is not None]
         for vm in off:
-            situation.arrive(vm, host.ref)
+            if vm.ref in self.destroyed:
+                continue
+            then = self.planned.planned(vm.ref)
+            refusals = admit(then, situation.view.estate[host.ref], situation, "power_cycle", asked).refusals
+            for reason in refusals if out else ():
+                names = listed(sorted(h.name for h in out))
+                message = f"it could not power on again on {host.name} while {names} may be out of service"
+                self.problems.append(Finding.problem(self._target(vm), reason.rule, f"{message}: {reason.message}", ONE))
+            situation.arrive(then, host.ref)
+        for vm, home in gone:
+            situation.arrive(vm, home.ref)
+
+    def _weight(self, host: Target) -> float:
+        """Return what a cluster lacks while a host is out of service: its MB, less the need of VMs that are off."""
+        has, situation = memory.capacity(self.situation.view.estate[host.ref]), self.situation
+        off = (situation.on(host.ref).get(t.ref) for t in self.going_off.get(host, ()))
+        needs = (vm.memory_need_mb.low for vm in off if vm is not None and vm.memory_need_mb is not None)
+        return (has.high if has is not None else 0.0) - sum(needs)
 
     def _taken(self, ref: str, host: Target) -> Machine | None:
         return self.situation.leave(ref) if self.situation.home(ref) == host.ref else None
@@ -163,20 +198,3 @@ class Departures:
 
     def _target(self, vm: Machine) -> Target:
         return Target("vm", vm.name, vm.ref)
-
-
-def without_place(
-    by_drs: Collection[Target], off: Collection[Target], rolls: Sequence[Roll], moves: Moves, outlook: Outlook
-) -> list[Problem]:
-    """Return the VMs that have to leave a host for its window, and that no other host takes then.
-
-    `by_drs` are those that DRS moves, `moves` has those that the run moves, and `off` are powered off for it.
-    """
-    if not by_drs and not moves.by_host:
-        return []
-    estate = outlook.before.estate
-    known = {host: vms for host, vms in grouped(off, lambda vm: estate.host_of(vm.ref)).items() if host is not None}
-    before = Situation.as_read(outlook.before, Machines(outlook.before)).copy()
-    # one that the run could not move from a host to which it has moved it is refused there
-    moved = () if moves.problems else (m.vm for m in moves.all)
-    return Departures(before, moves.by_host, known, frozenset((*by_drs, *moved))).run(rolls)

@@ -33,6 +33,8 @@ class Roll:
     """How many hosts of the cluster may be out of service at once, for whatever reason."""
     members: tuple[Target, ...] = ()
     """Every host of the cluster."""
+    why: str = ""
+    """Why it is not the roll-out that was asked for, with fewer hosts at a time or in another order; "" where it is."""
 
     @property
     def hosts(self) -> tuple[Target, ...]:
@@ -42,6 +44,17 @@ class Roll:
     @cached_property
     def _places(self) -> Mapping[Target, tuple[int, int]]:
         return {h: (number, at) for number, batch in enumerate(self.batches) for at, h in enumerate(batch)}
+
+    def beside(self, host: Target) -> Iterator[tuple[Target, ...]]:
+        """Yield hosts of which one may be out of service at the same time, for each other host that may be.
+
+        A batch goes in as many lanes as hosts may be out at once; one lane does not wait for the others.
+        """
+        number, at = self._places[host]
+        for lane in range(self.at_a_time):
+            others = self.batches[number][lane :: self.at_a_time]
+            if others and lane != at % self.at_a_time:
+                yield others
 
     def before(self, host: Target) -> tuple[Target, ...]:
         """Return the hosts that have to be done: the batch before, or the one before it in its batch."""

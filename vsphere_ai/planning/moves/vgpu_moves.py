@@ -82,6 +82,8 @@ class Moves:
     problems: list[Problem] = field(default_factory=list)
     unread: set[Target] = field(default_factory=set)
     """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+    refused: int = 0
+    """Where there are problems: the position of a window to which nothing that was tried came past."""
 
     def add(self, others: Moves) -> None:
         """Add the moves of another cluster."""
@@ -95,28 +97,31 @@ class Moves:
         return tuple(m for moves in self.by_host.values() for m in moves)
 
 
-def plan_moves(
-    leaving: Iterable[Target],
-    rolls: Iterable[Roll],
-    cycled: Mapping[Target, Target | None],
-    desired: TargetPlans,
-    outlook: Outlook,
-) -> Moves:
-    """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
-    moves, estate = Moves(), outlook.before.estate
-    away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
-    if away[0]:
-        times, running = stun_times(estate), Situation.as_read(outlook.before, Machines(outlook.before))
-        for roll in rolls:
-            here = running.only(h.ref for h in roll.members)
+class MovePlanner:
+    """Places the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
 
-            def tried(avoided: Avoided, roll: Roll = roll, here: Situation = here) -> Moves:
-                found = Moves()
-                _Sequence(roll, away, desired, outlook, (times, here.copy(), avoided)).run(found)
-                return found
+    def __init__(
+        self, leaving: Iterable[Target], cycled: Mapping[Target, Target | None], desired: TargetPlans, outlook: Outlook
+    ) -> None:
+        estate = outlook.before.estate
+        self._desired, self._outlook = desired, outlook
+        self._away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
+        if self._away[0]:
+            self._times = stun_times(estate)
+            self._running = Situation.as_read(outlook.before, Machines(outlook.before))
 
-            moves.add(_searched(tried, len(roll.members)))
-    return moves
+    def of(self, roll: Roll) -> Moves:
+        """Return the moves of the roll-out over one cluster, in the order of its windows."""
+        if not self._away[0]:
+            return Moves()
+        here = self._running.only(h.ref for h in roll.members)
+
+        def tried(avoided: Avoided) -> Moves:
+            found = Moves()
+            _Sequence(roll, self._away, self._desired, self._outlook, (self._times, here.copy(), avoided)).run(found)
+            return found
+
+        return _searched(tried, len(roll.members))
 
 
 def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
@@ -145,6 +150,7 @@ def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
             found = tried(more)
             if not found.problems:
                 return found
+            first.refused = max(first.refused, found.refused)
             waiting.append((more, found))
     return first
 
@@ -192,6 +198,7 @@ class _Sequence:
                 self._offer(other)
             leaving = sorted(self._on[host])
             if leaving and not self._leave(host, leaving, moves):
+                moves.refused = at
                 return
             self._end(host)
 

@@ -30,12 +30,13 @@ from vsphere_ai.model.steps import (
     Step,
 )
 from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
-from vsphere_ai.planning.moves.departures import without_place
 from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, why_not_moved, why_pinned
+from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, make_rolls, rolling_of
-from vsphere_ai.planning.moves.vgpu_moves import Migration, Moves, Outlook, plan_moves
+from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
+from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import Found, found
 from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
 from vsphere_ai.planning.scheduling.windows import (
@@ -157,16 +158,13 @@ def arrange(
         work.problems += stuck(estate, host, rolling_of(desired, host))
     work.edges += _power_on_edges(work, outlook.power_on)
     worked_on = sorted(windows | gated)
-    rolls = _rolls(work)
-    moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
-    _add_moves(work, moves)
-    work.problems += without_place(work.moves, work.cycled | dict.fromkeys(work.destroyed), rolls, moves, outlook)
-    work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
+    rolls, moves = _roll_outs(work, outlook)
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in worked_on:
         _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
     _roll_out(work, rolls)
+    _hold_up(work, rolls, outlook)
     _share(work)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
@@ -314,6 +312,26 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
     rolls, problems = make_rolls(work.estate, work.desired, hosts, begun=work.gated)
     work.problems += problems
     return rolls
+
+
+def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves]:
+    mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook)
+    steps = [s for own in work.steps.values() for s in own]
+    windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, steps)
+    rolls, moves, problems = roll_outs(_rolls(work), windows, work.gated)
+    _add_moves(work, moves)
+    work.problems += problems
+    work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
+    return rolls, moves
+
+
+def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> None:
+    """Let VMs that could not power on beside a window wait until all windows of their cluster are over."""
+    for vm, roll in tuple(held_up(rolls, [s for chain in work.chains.values() for s in chain], work.cycled, outlook)):
+        chain = work.chains[vm]
+        first = _power_on(chain) if isinstance(chain[0], Clone) else chain[0]
+        if first is not None:
+            work.edges += [(work.chains[host][-1], first) for host in roll.hosts]
 
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:

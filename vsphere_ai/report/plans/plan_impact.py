@@ -110,6 +110,8 @@ def _losses(impact: Impact) -> Iterator[str]:
 def _rollouts(impact: Impact, *, full: bool) -> Iterator[str]:
     """Yield the batches of the rollout, how many hosts may fail, and the alarms that are red before the run."""
     for roll in impact.rolls:
+        if roll.why:
+            yield f"{roll.cluster}: {roll.why}"
         if len(roll.batches) > 1:
             shown = roll.batches if full else roll.batches[:FEW]
             batches = "; ".join(f"{n}: {names(batch)}" for n, batch in enumerate(shown, 1))

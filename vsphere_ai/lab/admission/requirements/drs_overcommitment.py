@@ -1,8 +1,8 @@
 """Over-commitment of virtual CPUs that DRS keeps to: MaxVCPUsPerCore of a host, MaxVcpusPerClusterPct of all.
 
 vSphere 6.5 and later; counted are physical cores, and the virtual CPUs that run. With DRS off nothing is counted. Blog
-tests (abcde.im, vmnomad, 2017) show that a power-on is refused; its fault, and that DRS keeps to it where it evacuates,
-are unverified.
+tests (abcde.im, vmnomad, 2017) show that a power-on is refused; its fault, that DRS keeps to it where it evacuates, and
+that the cores of hosts out of service count for the cluster are unverified.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pyVmomi import vim
 
 from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
-from vsphere_ai.lab.admission.supply import cluster_of, counted, running
+from vsphere_ai.lab.admission.supply import cluster_of, hosts_of, running
 from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.store import ManagedObject
 
@@ -31,7 +31,7 @@ def drs_overcommitment(case: Case) -> Faults:
     most = per_core * case.farm.host(case.host).mainboard.cores
     if most and cpus + _cpus(powered_on(case.farm, case.host), case.vm) > most:
         yield _exceeds(most)
-    hosts = counted(case.farm, cluster) if percent else []
+    hosts = hosts_of(case.farm, cluster) if percent else []
     most = percent * sum(case.farm.host(host).mainboard.cores for host in hosts) // 100
     if most and cpus + _cpus(running(case.farm, cluster), case.vm) > most:
         yield _exceeds(most)

@@ -1,0 +1,149 @@
+"""Search over the windows of a roll-out: fewer hosts at a time, or another order, where what is given is refused.
+
+Whether the VMs of a host find places may depend on which hosts come before it, and so may not depend on the names that
+order them. What is possible as it is given stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import permutations
+from typing import NamedTuple
+
+from vsphere_ai.admission.machines import Machines, planned_steps
+from vsphere_ai.admission.situation import Situation
+from vsphere_ai.model.facts import grouped
+from vsphere_ai.model.finding import Problem, by_target
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.text import counted
+from vsphere_ai.planning.moves.departures import Departures
+from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves, Outlook
+
+ORDERS, FEW_ORDERS = 120, 4
+"""Orders of a roll-out that are tried before the first is refused: all of five hosts; fewer in large clusters."""
+
+
+class Judged(NamedTuple):
+    """What stands against one order of windows; no order that begins alike, up to position `refused`, is possible."""
+
+    moves: Moves
+    problems: list[Problem]
+    refused: int
+
+    @property
+    def reason(self) -> str:
+        """The first thing that stands against it, "" where nothing does."""
+        against = [*self.moves.problems, *self.problems]
+        return min(against, key=by_target).message if against else ""
+
+
+@dataclass
+class Windows:
+    """Judges roll-outs: the moves of the run itself, places for what DRS moves, and what powers on again.
+
+    `by_drs` are VMs that DRS moves, `cycled` those that are power-cycled, `destroyed` those that stay off. `steps`
+    are those of the plan that kinds have given.
+    """
+
+    mover: MovePlanner
+    by_drs: Collection[Target]
+    cycled: Collection[Target]
+    destroyed: Collection[Target]
+    outlook: Outlook
+    steps: Iterable[Step]
+
+    @cached_property
+    def _off(self) -> Mapping[Target, Sequence[Target]]:
+        estate = self.outlook.before.estate
+        homes = grouped({*self.cycled, *self.destroyed}, lambda vm: estate.host_of(vm.ref)).items()
+        return {host: vms for host, vms in homes if host is not None}
+
+    @cached_property
+    def _planned(self) -> Machines:
+        return Machines(self.outlook.after, planned_steps(self.steps))
+
+    @cached_property
+    def _before(self) -> Situation:
+        return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
+
+    def judge(self, roll: Roll) -> Judged:
+        """Return what stands against the windows of one cluster."""
+        moves = self.mover.of(roll)
+        together = roll.at_a_time > 1 and not self._off.keys().isdisjoint(roll.hosts)
+        if not (self.by_drs or moves.by_host or together):
+            return Judged(moves, [], moves.refused)
+        # one that the run could not move from a host to which it has moved it is refused there
+        moved = () if moves.problems else (m.vm for m in moves.all)
+        here = self._before.only(h.ref for h in roll.members)
+        windows = Departures(here, moves.by_host, self._off, frozenset((*self.by_drs, *moved)), self._planned)
+        windows.destroyed = frozenset(vm.ref for vm in self.destroyed)
+        problems = windows.run(roll)
+        # other windows later may bring about other moves before
+        refused = windows.refused if not moves.by_host else len(roll.hosts)
+        return Judged(moves, problems, moves.refused if moves.problems else refused)
+
+
+def roll_outs(
+    given: Iterable[Roll], windows: Windows, begun: Collection[Target]
+) -> tuple[tuple[Roll, ...], Moves, list[Problem]]:
+    """Return the roll-outs as they are possible, the moves of all windows, and what stands against them."""
+    rolls: list[Roll] = []
+    moves, problems = Moves(), list[Problem]()
+    for asked in given:
+        roll, judged = searched(asked, windows.judge, begun)
+        rolls.append(roll)
+        moves.add(judged.moves)
+        problems += judged.problems
+    return tuple(rolls), moves, problems
+
+
+def searched(roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Target]) -> tuple[Roll, Judged]:
+    """Return the first way to roll out that nothing stands against; where there is none, the given one.
+
+    Fewer hosts at a time are tried first, then other orders, one host at a time. Hosts that an earlier attempt has
+    `begun` stay the first ones.
+    """
+    first = judge(roll)
+    if not first.reason:
+        return roll, first
+    for number in range(roll.at_a_time - 1, 0, -1):
+        fewer = replace(roll, at_a_time=number)
+        judged = judge(fewer)
+        if not judged.reason:
+            why = f"{counted(number, 'host')} at a time, not {roll.at_a_time}: {first.reason}"
+            return replace(fewer, why=why), judged
+    refused: set[tuple[Target, ...]] = set()
+    for hosts in _orders(roll.hosts, begun, refused, ORDERS if len(roll.members) <= FEW_HOSTS else FEW_ORDERS):
+        other = replace(roll, at_a_time=1, batches=tuple(_cut(hosts, [len(b) for b in roll.batches])))
+        judged = judge(other)
+        if not judged.reason:
+            why = f"{', '.join(h.name for h in hosts)} one after the other, not by name: {first.reason}"
+            return replace(other, why=why), judged
+        refused.add(hosts[: judged.refused + 1])
+    return roll, first
+
+
+def _orders(
+    hosts: Sequence[Target], begun: Collection[Target], refused: Collection[tuple[Target, ...]], most: int
+) -> Iterator[tuple[Target, ...]]:
+    """Yield at most so many orders of hosts, without those that begin like one that is `refused` by then."""
+    early = tuple(h for h in hosts if h in begun)
+    for order in permutations(h for h in hosts if h not in begun):
+        whole = (*early, *order)
+        if any(whole[: len(start)] == start for start in refused):
+            continue
+        most -= 1
+        if most < 0:
+            return
+        yield whole
+
+
+def _cut(hosts: Sequence[Target], sizes: Sequence[int]) -> Iterator[tuple[Target, ...]]:
+    start = 0
+    for size in sizes:
+        yield tuple(hosts[start : start + size])
+        start += size
