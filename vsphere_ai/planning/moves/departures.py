@@ -95,7 +95,9 @@ class Departures:
             for reason in refusals if out else ():
                 names = listed(sorted(h.name for h in out))
                 message = f"it could not power on again on {host.name} while {names} may be out of service"
-                self.problems.append(Finding.problem(self._target(vm), reason.rule, f"{message}: {reason.message}", ONE))
+                self.problems.append(
+                    Finding.problem(self._target(vm), reason.rule, f"{message}: {reason.message}", ONE)
+                )
             situation.arrive(then, host.ref)
         for vm, home in gone:
             situation.arrive(vm, home.ref)

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple
 
-from vsphere_ai.admission.machines import Machines, planned_steps
+from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Problem, by_target
@@ -54,7 +54,7 @@ class Windows:
     cycled: Collection[Target]
     destroyed: Collection[Target]
     outlook: Outlook
-    steps: Iterable[Step]
+    steps: Mapping[Target, Sequence[Step]]
 
     @cached_property
     def _off(self) -> Mapping[Target, Sequence[Target]]:
@@ -64,7 +64,7 @@ class Windows:
 
     @cached_property
     def _planned(self) -> Machines:
-        return Machines(self.outlook.after, planned_steps(self.steps))
+        return Machines(self.outlook.after, {target.ref: own for target, own in self.steps.items()})
 
     @cached_property
     def _before(self) -> Situation:

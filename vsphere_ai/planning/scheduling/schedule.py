@@ -1,8 +1,7 @@
 """Orders the steps of all targets; every rule is an edge.
 
-What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back
-after it left; then the host's health gate ends its window. The hosts of a cluster follow each
-other (see `rolling`); clusters and unrelated VMs go side by side.
+What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back after
+it left; then its health gate ends the window. Hosts of a cluster follow each other (`rolling`), clusters do not.
 """
 
 from __future__ import annotations
@@ -316,11 +315,10 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
 
 def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves]:
     mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook)
-    steps = [s for own in work.steps.values() for s in own]
-    windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, steps)
+    windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps)
     rolls, moves, problems = roll_outs(_rolls(work), windows, work.gated)
-    _add_moves(work, moves)
     work.problems += problems
+    _add_moves(work, moves)
     work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
     return rolls, moves
 
@@ -330,8 +328,7 @@ def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Non
     for vm, roll in tuple(held_up(rolls, [s for chain in work.chains.values() for s in chain], work.cycled, outlook)):
         chain = work.chains[vm]
         first = _power_on(chain) if isinstance(chain[0], Clone) else chain[0]
-        if first is not None:
-            work.edges += [(work.chains[host][-1], first) for host in roll.hosts]
+        work.edges += [(work.chains[host][-1], first) for host in roll.hosts if first is not None]
 
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
