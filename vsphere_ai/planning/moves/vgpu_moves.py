@@ -132,11 +132,8 @@ def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
     window, VM and host. If nothing helps within so many tries, the refusal is that of the first try.
     """
     first = tried(frozenset())
-    left, seen, waiting = (
-        TRIES if hosts <= FEW_HOSTS else FEW_TRIES,
-        {frozenset[_Move]()},
-        deque([(frozenset[_Move](), first)]),
-    )
+    left, seen = TRIES if hosts <= FEW_HOSTS else FEW_TRIES, {frozenset[_Move]()}
+    waiting = deque([(frozenset[_Move](), first)])
     while waiting and first.problems:
         avoided, failed = waiting.popleft()
         for move in ((host, m.vm.ref, m.target.name) for host, own in failed.by_host.items() for m in own):
