@@ -139,7 +139,7 @@ lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 types: $(VENV)/.installed-dev  ## mypy --strict
 	@$(BIN)/mypy -p vsphere_ai -p tools
 
-architecture: $(VENV)/.installed-dev  ## who may import whom, sizes, a test and a page for every kind, what the scaffolds write
+architecture: $(VENV)/.installed-dev  ## modules and dependencies, sizes, a test and a page for every kind, what the scaffolds write
 	@$(BIN)/python -m pytest tests/test_architecture.py tests/tools/test_new_scaffolds.py $(PYTEST_ARGS)
 
 SINCE ?=

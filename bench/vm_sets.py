@@ -10,7 +10,7 @@ from common import Case, Row, Size, tool
 from estates import lab
 from run import alone
 
-THERE_ALREADY, NEW_ONES = "plan of VMs that are there", "plan of VMs of a set, to be made"
+THERE_ALREADY, NEW_ONES = "plan of existing VMs", "plan of VMs of a set, to be made"
 FARM = """\
 name: sets-in-{vms}
 timing: {{boot_seconds: 0.2, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}}

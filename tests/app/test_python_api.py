@@ -21,7 +21,7 @@ SAID = {
     "app.open(": ["vCenter 7.0.2", "esx01.lab.local HostSystem:"],
     "result.plan.changed(": ["hardware ['version']", "steps, 0 problems"],
     "app.apply(": ["done: ", "exit code 0 of run"],
-    "app.capacity(": ["GPUs that give vGPUs", "all VMs fit", "settings drifted"],
+    "app.capacity(": ["GPUs that give vGPUs", "all VMs fit", "settings differ"],
     "report_in(": ["plan.html has "],
 }
 

@@ -52,7 +52,7 @@ def test_one_host_takes_a_yes(monkeypatch, capsys, answer, agreed):
 def test_several_hosts_take_their_number(monkeypatch, capsys, answer, agreed):
     found, words = asked(monkeypatch, capsys, TWO, answer)
     assert found is agreed
-    question = "Carry this out on vCenter prod (vc.example.com)? Only the number of hosts that reboot is accepted"
+    question = "Apply to vCenter prod (vc.example.com)? 2 hosts reboot. Type 2 to confirm"
     assert question in " ".join(words.split())
 
 
@@ -79,7 +79,7 @@ def test_right_above_the_question_are_user_and_inventory_whatever_scrolled_away(
     place, inventory, question, *_ = words.strip().splitlines()
     assert place == "vCenter prod (vc.example.com) as ops@vsphere.local"
     assert inventory == "inventory vsphere-ai.yaml (found in this folder)"
-    assert question.startswith("Carry this out on vCenter prod (vc.example.com)?")
+    assert question.startswith("Apply to vCenter prod (vc.example.com)?")
     assert words.count("as ops@vsphere.local") == 1
 
 

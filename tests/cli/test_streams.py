@@ -91,7 +91,7 @@ def test_an_encoding_that_lacks_signs_stops_nothing(lab, encoding):
     plain = json.loads(run(lab, "plan", MISSION, "--format", "json")[0])
     assert json.loads(run(lab, "plan", MISSION, "--format", "json", **environment)[0].decode(encoding)) == plain
     lines = run(lab, "apply", SMALL, "--yes", **environment)[0].decode(encoding).splitlines()
-    assert any("read back and found as planned" in line for line in lines)
+    assert any("verified" in line for line in lines)
 
 
 @pytest.mark.lab
@@ -100,7 +100,7 @@ def test_a_dumb_terminal_gets_plain_lines(lab):
     assert b"\x1b" not in written
     assert b"\r\x1b" not in written
     assert b"power on" in written
-    assert b"read back and found as planned" in written
+    assert b"verified" in written
 
 
 @pytest.mark.lab
@@ -240,7 +240,7 @@ def test_who_is_asked_is_not_hurried(monkeypatch, steps):
     monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
     other = threading.Thread(target=answer)
     other.start()
-    _, err, _ = listen(monkeypatch, steps, lambda *_: options.says_yes("Carry this out?"))
+    _, err, _ = listen(monkeypatch, steps, lambda *_: options.says_yes("Apply it?"))
     other.join()
     os.close(writer)
     assert "still working" not in err

@@ -112,7 +112,7 @@ def test_a_vm_of_a_set_on_the_command_line(cli, make_lab, monkeypatch):
     asked = ("bench", "crossover", playbook, "--vm", "train-02", "--suffix", "_mpi")
     assert cli(*asked, "-i", sets.inventory, "--dry-run") == 0, cli.err
     assert f"power off, to be moved from {host} to " in cli.out
-    assert "1 VM switched off and on again: train-02" in cli.out
+    assert "1 VM power-cycled: train-02" in cli.out
     assert picture(lab) == before
     assert cli(*asked, "-i", sets.inventory, "--yes") == 1, cli.err
     assert f"host: the slowdown stays with {host}: train-02 is fast on " in cli.out, cli.out + cli.err

@@ -131,7 +131,7 @@ def cut_off_in_its_window(lab, cli):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_farm_that_a_killed_run_left_open_is_not_called_done(lab, cli, farm, soap, form):
-    """The settings are as wanted, but the host is in maintenance mode and its VMs are off."""
+    """The settings are in the desired state, but the host is in maintenance mode and its VMs are off."""
     play, run = cut_off_in_its_window(lab, cli)
     soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
     journal.open_run(run).resolve(*(d for d in journal.open_run(run).pending() if d.kind == "reboot"))
@@ -158,7 +158,7 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
     question = f"Finish run {run} first"
     for answer in ("no", "yes"):
         assert farm()["hosts"][ESX1]["maintenance"]
-        answers |= {question: answer, "Carry this out": "no"}
+        answers |= {question: answer, "Apply to": "no"}
         before = len(asked)
         assert cli("apply", play) == (1 if answer == "no" else 0), "the plan itself is declined"
         assert asked[before].startswith(question)

@@ -42,7 +42,7 @@ def test_a_limit_that_means_nothing(cli, ledger, command):
 
 @pytest.mark.parametrize("command", [("plan",), ("apply", "--yes"), ("verify",)])
 def test_a_limit_that_leaves_nothing_of_the_playbook(cli, ledger, command):
-    """It is there, and the playbook is not about it: "0 settings as wanted" would be no answer."""
+    """It is there, and the playbook is not about it: "0 settings in the desired state" would be no answer."""
     playbook = cli.file("- hosts: esx01.lab.local\n  pvrdma_host: {firewall: true}\n")
     assert cli(command[0], playbook, *command[1:], "--limit", "infra-01") == 64
     assert cli.error == "usage.limit"

@@ -42,7 +42,7 @@ class Sets:
         return self.cli(command, *more, "-i", self.inventory)
 
     def values(self, command, *more):
-        """The values of the outputs as JSON; `found` has all of them, `rules` what stands against which VM."""
+        """The values of the outputs as JSON; `found` has all of them, `rules` what blocks which VM."""
         self.code = self(command, *more, "--format", "json")
         assert self.cli.out, self.cli.err
         self.found = json.loads(self.cli.out)["outputs"]

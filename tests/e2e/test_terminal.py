@@ -54,7 +54,7 @@ def test_the_view_follows_the_size_and_never_cuts_a_time(terminal, lab):
         assert first[0].endswith("TIME (~ GUESS)")
     lab.clear_faults()
     assert shown.wait() == 0, shown.text[-3000:]
-    assert "targets read back and found as planned" in shown.text
+    assert "targets verified" in shown.text
     assert shown.text.rindex("steps done in") > shown.text.rindex("\x1b[?7h"), "the end is below the view"
 
 

@@ -83,7 +83,7 @@ def test_what_only_a_new_vm_takes_is_refused_with_a_remedy(one, cli, more, field
 
 
 def test_a_vgpu_of_a_running_vm_changes_in_a_power_cycle(sets, cli):
-    """Of a VM of a set, the state of the set is not as wanted while the VM is off."""
+    """Of a VM of a set, the state of the set is not in the desired state while the VM is off."""
     ready = "\n- hosts: all\n  graphics: {default_type: shared_direct}\n  rolling: {evacuate: power_off}\n"
     sets.applied(ready + play("train-01", nics=1, more="  vgpu: [grid_a100-10c]\n"))
     sets.applied(ready + play("train-01", nics=1, more="  vgpu: [grid_a100-20c]\n"))

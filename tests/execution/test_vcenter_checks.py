@@ -108,8 +108,8 @@ def test_nothing_is_asked_that_this_plan_changes_first():
     answered, calls = asked(made(of, wanted), of)
     assert calls == []
     assert {(a.target, a.note) for a in answered.answers} == {
-        (vm(1), "not asked: this plan changes its host first"),
-        (vm(2), "not asked: this plan upgrades the virtual hardware first"),
+        (vm(1), "skipped: this plan changes its host first"),
+        (vm(2), "skipped: this plan upgrades the virtual hardware first"),
     }
 
 
@@ -406,7 +406,7 @@ def test_moves_of_the_run_are_asked_about_from_where_the_vm_is():
     assert calls == [("CheckMigrate_Task", vm(1).ref, ESX2.ref)]
     assert [(p.target, p.rule) for p in answered.problems] == [(vm(1), "vcenter.check")]
     assert "to move it on esx02: as it is (CannotUseNetwork)" in answered.problems[0].message
-    assert [a.note for a in answered.answers][1:] == ["not asked: this plan changes it or one of the hosts first"] * 2
+    assert [a.note for a in answered.answers][1:] == ["skipped: this plan changes it or one of the hosts first"] * 2
 
 
 def test_equal_questions_are_asked_once():

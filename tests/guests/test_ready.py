@@ -1,4 +1,4 @@
-"""The ready key: what a guest reports is read strictly, and what stands against its use is a problem."""
+"""The ready key: what a guest reports is read strictly, and what blocks its use is a problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of VMs with two witnesses: nothing on healthy VMs, and what only the host can see."""
+"""Checks of VMs with guest and host data: nothing on healthy VMs, and what only the host can see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vsphere_ai.health.witness import HostFacts
 
 
 def found(observed, profile=None):
-    """What stands against a VM: check, verdict and witness; information left out."""
+    """Problems of a VM: check, verdict and witness; information left out."""
     about = xid_findings(gpu_events(observed, NOW, 2.0), [observed.node], NOW)
     health = judge(observed, profile or Profile(), about)
     return {(f.check, f.verdict, f.witness) for f in health.findings if f.verdict != "info"}

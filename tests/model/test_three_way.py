@@ -49,7 +49,7 @@ def member(key, value):
     ("now", "conflict"),
     [
         ((member("a", 1), member("b", 7)), False),  # b is not among the wanted ones
-        ((member("b", 1), member("a", 1)), False),  # the order means nothing
+        ((member("b", 1), member("a", 1)), False),  # the order does not matter
         ((member("a", 7), member("b", 1)), True),
         ((member("b", 1),), True),
     ],

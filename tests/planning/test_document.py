@@ -242,9 +242,9 @@ def test_a_stale_plan_says_what_is_different(plan):
     now = made(estate(host(ESX1, config__firewall__ruleset=opened), host(ESX2)),
                {ESX1: wants(FIREWALL), ESX2: wants(PvrdmaHost(vmknic="vmk9", firewall=True))})  # fmt: skip
     text = changes_since(then, now)
-    assert "planned then, not now: esx01: pvrdma_host firewall False → True" in text
-    assert "planned then, not now: esx01: open firewall ruleset pvrdma" in text
-    assert "not planned then: esx02: this host has no vmkernel adapter vmk9" in text
+    assert "only in the saved plan: esx01: pvrdma_host firewall False → True" in text
+    assert "only in the saved plan: esx01: open firewall ruleset pvrdma" in text
+    assert "only in the new plan: esx02: this host has no vmkernel adapter vmk9" in text
     assert "esx02: pvrdma_host firewall" not in text
 
 

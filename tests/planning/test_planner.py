@@ -1,4 +1,4 @@
-"""The whole plan: deterministic, honest about what it disrupts, and empty when everything is as wanted."""
+"""The whole plan: deterministic, honest about what it disrupts, and empty when everything is in the desired state."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def test_a_farm_that_is_half_done_needs_the_other_half_only():
     plan = made(Estate(done.about, objects), DESIRED)
     assert plan.problems == ()
     assert {p.step.target for p in plan.steps} == {ESX2, vm(3), vm(4)}
-    assert words(steps_of(plan, vm(4))) == ["power-off", "power-on"]  # as wanted, but pinned to the host that reboots
+    assert words(steps_of(plan, vm(4))) == [
+        "power-off",
+        "power-on",
+    ]  # in the desired state, but pinned to the host that reboots
     assert plan.impact.outside == ()
 
 

@@ -186,7 +186,7 @@ def test_alarms_that_are_red_before_are_named():
     )
     (found,) = plan.impact.found
     assert [a.name for a in found.alarms] == ["Fan"]
-    assert "red before this plan, and no obstacle to it: esx01: Fan" in plan_text(plan, "0" * 64, 200)
+    assert "existing red alarm, ignored: esx01: Fan" in plan_text(plan, "0" * 64, 200)
 
 
 def test_the_gate_is_owed_from_entering_maintenance_on():

@@ -124,7 +124,7 @@ def test_a_recorded_estate_can_be_planned_with(replay):
     estate, _ = replay("bulk_read")
     train = next(v for v in estate.vms if v.name == "train-01")
     problems = {p.rule: p for p in make_plan({train: train_01()}, estate, kinds(), "p.yml").problems}
-    assert problems["vgpu.profile"].message == f"esx01.lab.local will not offer {PROFILE}"
+    assert problems["vgpu.profile"].message == f"esx01.lab.local does not support vGPU profile {PROFILE}"
 
 
 def test_vgpu_and_pvrdma_in_one_reconfigure(replay):

@@ -252,7 +252,7 @@ class Mission:
         return ended
 
     def judge(self, said="", *, sessions=False, code=0, put_back=True, stopped=0):
-        """Everything is as wanted, happened once, was put back and is written down; `said` is shown when it is not.
+        """All is in the desired state, happened once, was put back and is written down; `said` is shown if not.
 
         `put_back` False: what was changed for the time of the run only may stay, because nobody remembers it.
         `stopped` is how many attempts before the last one ended by themselves: each leaves no VM off, and no host in

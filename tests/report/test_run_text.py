@@ -38,7 +38,7 @@ FAILED = run("done", "failed", "skipped", "skipped", error=StepFailed("no such p
 
 
 def test_a_good_run():
-    assert run_text(GOOD) == "4 of 4 steps done in 4m10s, 1 target read back and found as planned"
+    assert run_text(GOOD) == "4 of 4 steps done in 4m10s, 1 target verified"
 
 
 def test_a_run_that_destroyed_vms_counts_them():
@@ -46,13 +46,13 @@ def test_a_run_that_destroyed_vms_counts_them():
     outcomes = tuple(Outcome(replace(p, step=gone), "done", 1.0, None, "") for p in PLAN.steps[:2])
     assert run_text(Run(PLAN, outcomes, 2.0)) == "2 of 2 steps done in 2s, 2 VMs destroyed"
     both = (*outcomes, Outcome(READ, "done", 1.0, None, ""))
-    end = "1 target read back and found as planned, 2 VMs destroyed"
+    end = "1 target verified, 2 VMs destroyed"
     assert run_text(Run(PLAN, both, 2.0)) == f"3 of 3 steps done in 2s, {end}"
 
 
 def test_a_failed_run_says_what_why_and_what_to_do():
     lines = run_text(FAILED).splitlines()
-    assert lines[0] == "1 of 4 steps done in 4m10s, 0 targets read back and found as planned"
+    assert lines[0] == "1 of 4 steps done in 4m10s, 0 targets verified"
     assert lines[1:3] == ["  steps    1 done, 1 failed, 2 not started", "  targets  1 failed"]
     assert lines[3] == f"FAILED  train-01: {CHANGE.step.summary}"
     assert [line.strip() for line in lines[4:6]] == ["no such profile", "look at the host"]

@@ -224,7 +224,7 @@ def test_new_ones_come_in_the_order_of_the_playbook():
     assert [k for _, k in done(judge(want(*entries), VM, around(VM)))] == ["E1000e", "Vmxnet3"] * 2
 
 
-# -- what stands against it
+# -- what blocks it
 
 
 def problems(state, estate, **of_view):

@@ -92,7 +92,7 @@ def test_a_pending_mode_nobody_wants_is_taken_back():
     seen = on({FIRST: WAITS, SECOND: OFF})
     judged = judge(Mig(mode="disabled"), ESX1, seen)
     assert commands(judged.steps) == [f"-i {A} -mig 0"]
-    assert not judged.step.needs_reboot  # the GPU still is as wanted
+    assert not judged.step.needs_reboot  # the GPU still is in the desired state
     assert "reboot" not in words(steps_of(plan_one(seen, ESX1, Mig(mode="disabled")), ESX1))
 
 

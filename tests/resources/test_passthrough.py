@@ -75,7 +75,7 @@ def test_two_spellings_of_one_device_are_refused():
         Passthrough(devices={"0000:3B:00.0": True, "3b:00.0": False})
 
 
-# -- what stands against it
+# -- what blocks it
 
 
 def test_problems_name_what_there_is():

@@ -165,7 +165,7 @@ def test_the_vgpu_kind_takes_no_passthrough_device_for_its_own():
     assert view(of).state(VM.ref, "vgpu").profiles == ()
 
 
-# -- what stands against it
+# -- what blocks it
 
 
 def test_a_device_that_is_not_there_or_not_passed_through():

@@ -76,7 +76,7 @@ def test_the_restart_is_planned_once():
     assert not plan.problems
 
 
-# -- what stands against it
+# -- what blocks it
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_affinity_is_a_matter_of_one_host():
     assert not asked(numa_affinity=0).notes
 
 
-# -- what stands against it
+# -- what blocks it
 
 
 def test_numbers_that_cannot_be():

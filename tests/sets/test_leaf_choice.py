@@ -28,7 +28,7 @@ def need(number, hosts=HOSTS, mb=1, *, name="train", apart=False):
 
 
 def used(asked, rails, hosts, name="train"):
-    """The leaves on which a set is, with its VMs that are there."""
+    """The leaves on which a set is, with its existing VMs."""
     there = {h for h, room in asked.rooms.items() if room.sets.get(name)}
     return {rails.leaves[h] for h in {*hosts, *there}}
 

@@ -14,7 +14,7 @@ VOLATILE = (
     (re.compile(r"\d+ more days, until \d{4}-\d\d-\d\d"), "365 more days, until 2027-01-01"),
     (re.compile(r"(?<![\d:])\d\d:\d\d:\d\d(?![\d:])(?:\.\d{3})?"), "12:00:00"),
     (re.compile(r"\babout (?:\d+h\d\dm|\d+m\d\ds|\d+m|\d+s)\b"), "about 3s"),
-    (re.compile(r"\((?:partly a guess, )?by \d+ runs? here\)"), "(by 2 runs here)"),
+    (re.compile(r"\((?:partly estimated, )?by \d+ runs? here\)"), "(by 2 runs here)"),
     (re.compile(r"\bin (?:\d+m)?\d+s\b"), "in 8s"),
     (re.compile(r" \((?:\d+m)?\d+s\)"), " (3s)"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "40443"),

@@ -41,7 +41,7 @@ def test_read_the_impact(user):
     user.writes("farm.yml", FARM)
     screen = user.types("vsphere-ai plan farm.yml")
     assert re.search(r"2 hosts reboot, 1 at a time per cluster: esx01\.lab\.local, esx02\.lab\.local", screen)
-    assert "3 VMs switched off and on again: train-[01:03]" in screen
+    assert "3 VMs power-cycled: train-[01:03]" in screen
     assert re.search(r"maintenance window of \S+ \d+", screen)
     assert screen.index("DISRUPTED") > screen.index("ORDER"), "the dangers stand last, above the question"
 
@@ -168,6 +168,6 @@ def test_watch_drift(user, lab):
     user.asks_for_help("verify")
     assert "--watch" in user.screen
     lab.post("/lab/reset")  # somebody else puts the VMs back to what they were
-    screen = user.watches("vsphere-ai verify farm.yml --watch --interval 5", "settings as wanted")
+    screen = user.watches("vsphere-ai verify farm.yml --watch --interval 5", "settings in the desired state")
     assert re.search(r"\+ ~ train-\[01:03\]\s+hardware version is 1\d, wanted 19", screen)
-    assert "0 of 3 settings as wanted, 3 drifted" in screen
+    assert "0 of 3 settings in the desired state, 3 differ" in screen

@@ -25,7 +25,7 @@ SUBJECTS = {
     "growth": {"plan of them", "read back one VM"},
     "planning": {"plan that switches each VM off and on", "its document", "each VM is refused"},
     "capacity": {"mig", "mig, a spare host", "too much", "vsphere-ai"},
-    "sets": {"plan of VMs that are there", "plan of VMs of a set, to be made"},
+    "sets": {"plan of existing VMs", "plan of VMs of a set, to be made"},
     "ipam": {"vsphere-ai"},
     "writes": {"the tasks alone", "vsphere-ai"},
     "ssh": {"paramiko alone, in as many threads", "vsphere-ai"},

@@ -1,4 +1,4 @@
-"""Network adapters before VMware's own simulator: what the kind sends is taken, read back, and then as wanted."""
+"""Network adapters before VMware's own simulator: what the kind sends is taken, read back, and desired."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_nioc(estate):
 
 
 def carry_out(vcenter, *entries, exclusive=None, seen=lambda estate: estate):
-    """Plan and send; return the device changes, which are none when all is as wanted."""
+    """Plan and send; return the device changes, which are none when all is in the desired state."""
     estate, vm = read(vcenter)
     estate = seen(estate)
     state = Adapters(adapters=tuple(NetworkAdapter(**e) for e in entries), exclusive=exclusive)

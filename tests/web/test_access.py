@@ -1,4 +1,4 @@
-"""Who gets in to the pages of `serve`, over real sockets: names, methods, links, cookies, bearers, headers."""
+"""Access to the pages of `serve`, over real sockets: names, methods, links, cookies, bearers, headers."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_run_of_another_terminal_is_followed_step_by_step(lab, serve):
     assert "Reload" not in page
     assert "esx01.lab.local" in page
     assert run in browser.get("/runs").text
-    until(lambda: "stranded" in browser.get("/gpus").text)  # the next reading
+    until(lambda: "unusable" in browser.get("/gpus").text)  # the next reading
     assert "<svg" in browser.get("/gpus").text.partition("<main")[2]
 
 

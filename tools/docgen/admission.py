@@ -17,7 +17,7 @@ HEAD = """\
 Whether a VM may run on a host is decided in one place. Every plan asks it for each VM that it makes, powers on, powers
 off and on again, moves, changes while it runs, or makes leave a host: for the VM as the plan leaves it, on the host as
 the plan leaves it, beside all other VMs that run there at that moment. The requirements below are all that is asked. A
-plan names every reason that stands against a VM, not only the first, with the figures and what would work.
+plan names every reason that blocks a VM, not only the first, with the figures and what would work.
 
 - **no**: a bound proves that vCenter would refuse; the plan is refused and nothing is changed.
 - **unknown**: what was read does not decide it (a property was not shown, or the figure lies between two bounds). It is

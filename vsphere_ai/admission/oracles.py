@@ -26,7 +26,7 @@ class Oracle:
     """About which VMs or hosts of a plan, as words."""
     source: str
     misses: tuple[str, ...] = ()
-    """Requirements that it does not look at: that it has no objection says nothing of these."""
+    """Requirements that it does not look at: that it passed says nothing of these."""
     service: str = ""
     """Property of the service content that holds its object; "" for a method of a cluster."""
     also: tuple[str, ...] = ()
@@ -111,8 +111,8 @@ DIFFERENCES = (
         ADMITS,
         "vCenter admits what the requirements refuse",
         "preferred",
-        "A requirement refuses a VM on a host as things stand, and vCenter's check, which looks at the same, has no "
-        "objection. The refusal stands: the check is no promise. What a check does not look at is no difference.",
+        "A requirement refuses a VM on a host as things stand, and vCenter's check, which looks at the same, "
+        "passed. The refusal stands: the check is no promise. What a check does not look at is no difference.",
         "compare the figures of the refusal with the vSphere Client",
     ),
     Difference(

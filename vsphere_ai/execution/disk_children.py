@@ -51,7 +51,7 @@ def child_problems(plan: Plan, vcenter: VCenter, estate: Estate) -> Iterator[Pro
 
 
 def words(names: Sequence[str]) -> str:
-    """Return what stands against the destruction of a VM with children."""
+    """Return what blocks the destruction of a VM with children."""
     return f"disks of {', '.join(names)} are children of its disks, and would be lost"
 
 

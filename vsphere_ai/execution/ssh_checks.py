@@ -64,7 +64,7 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
 
 
 def _asked(need: Need, host: Facts, access: Access) -> tuple[list[Problem], str]:
-    """Return what is known to stand against a login without trying it; and why it cannot be tried, "" if it can."""
+    """Return what is known to block a login without trying it; and why it cannot be tried, "" if it can."""
     settings = access.settings
     if settings is None or access.prober is None:
         return [no_section(need)], ""

@@ -138,13 +138,13 @@ def _of_change(step: Reconfigure, host: Target, plan: Plan, estate: Estate) -> I
         return
     why = ""
     if is_deferred((step.spec, step.device_changes)):
-        why = "not asked: it needs what this plan makes first"
+        why = "skipped: it needs what this plan makes first"
     elif any(p.step.target == target for p in plan.steps if isinstance(p.step, Invoke)):
-        why = "not asked: this plan upgrades the virtual hardware first"
+        why = "skipped: this plan upgrades the virtual hardware first"
     elif host in own:
-        why = "not asked: this plan changes its host first"
+        why = "skipped: this plan changes its host first"
     elif estate.datacenter_of(target.ref) in own:
-        why = "not asked: this plan changes switches or port groups of its datacenter first"
+        why = "skipped: this plan changes switches or port groups of its datacenter first"
     if why:
         yield Reply(target, CONFIG, host.ref, skipped=why)
         return
@@ -156,9 +156,9 @@ def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate:
     """Ask whether a VM can be cloned, unless this plan changes the host of the clone or of its source first."""
     to = host.ref if host is not None else ""
     if {host, estate.host_of(step.source)} & {*own}:
-        return Reply(step.target, CLONE, to, skipped="not asked: this plan changes its host first")
+        return Reply(step.target, CLONE, to, skipped="skipped: this plan changes its host first")
     if is_deferred(step.spec):
-        return Reply(step.target, CLONE, to, skipped="not asked: it needs what this plan makes first")
+        return Reply(step.target, CLONE, to, skipped="skipped: it needs what this plan makes first")
     # a VM that is destroyed first has the name still, which would be all that vCenter says
     name = f"{step.name}-new" if replaced_by(estate, step.target.ref) else step.name
     args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": name, "spec": step.spec}
@@ -168,7 +168,7 @@ def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate:
 def _of_move(step: Migrate | MoveAway, host: Target, earlier: Collection[Target], estate: Estate) -> _Question | Reply:
     """Ask whether a running VM can be moved, unless an earlier step is about it or one of the hosts."""
     if {step.target.ref, host.ref, step.to} & {t.ref for t in earlier}:
-        return Reply(step.target, MIGRATE, step.to, skipped="not asked: this plan changes it or one of the hosts first")
+        return Reply(step.target, MIGRATE, step.to, skipped="skipped: this plan changes it or one of the hosts first")
     args: dict[str, Plain] = {"vm": real_ref(estate, step.target.ref), "host": step.to, "state": "poweredOn"}
     return _Question(step.target, MIGRATE, args, step.to)
 

@@ -114,7 +114,7 @@ def _with_protocol(link: Link, vm: Target, route: fabric_route.Route | None, car
 
 
 def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[tuple[Link, ...], Facts | None]:
-    """Suggest an adapter, with all that stands against it on the hosts the VM can run on; and its port group."""
+    """Suggest an adapter, with all that blocks it on the hosts the VM can run on; and its port group."""
     seen = "the VM has no PVRDMA adapter"
     host = estate.host_of(vm.ref)
     group = _best_group(estate, host, around) if host else None

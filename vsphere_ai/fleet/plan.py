@@ -57,7 +57,7 @@ class PlannedShard:
 
 
 Found = tuple[PlannedShard | None, Mapping[Mark, InputError | None]]
-"""The plan of one vCenter, and the plays for it: each with why it means nothing there, None where it does."""
+"""The plan of one vCenter, and the plays for it: each with why it matches nothing there, None where it does."""
 
 
 class Sites(Protocol):
@@ -142,8 +142,8 @@ def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Si
 
     `sites` plan it elsewhere, with their own inventories; None: this process does.
 
-    A play without `vcenter` is for all of them; where its pattern means nothing in one, but something in another, it
-    is left out there. `InputError` where it means nothing in any. Any error of one vCenter is an error of the fleet.
+    A play without `vcenter` is for all of them; where its pattern matches no object in one, but one in another,
+    it is left out there. `InputError` where it matches none in any. Any error of a vCenter is one of the fleet.
     """
     names = sites.chosen(request) if sites else chosen_vcenters(request)
     plan = sites.plan if sites else plan_one
@@ -197,7 +197,7 @@ def _together(errors: Mapping[str, VsphereAiError]) -> VsphereAiError:
 
 
 def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
-    """Return the plan of one vCenter, and its plays: each with why it means nothing there, None where it does."""
+    """Return the plan of one vCenter, and its plays: each with why it matches nothing there, None where it does."""
     estate = replace(request.estate, vcenter=name)
     playbook = load(request.playbook, estate, emit)
     unmatched: dict[Mark, InputError] = {}
@@ -217,7 +217,7 @@ def plan_one(request: FleetPlanRequest, name: str, emit: Emit) -> Found:
 
 
 def _require_matched(found: Iterable[Mapping[Mark, InputError | None]], names: Sequence[str]) -> None:
-    """Refuse a play whose pattern means nothing in any of its vCenters."""
+    """Refuse a play whose pattern matches no object in any of its vCenters."""
     plays: dict[Mark, list[InputError | None]] = {}
     for each in found:
         for mark, why in each.items():

@@ -91,7 +91,7 @@ def guest_problems(target: Target, guest: Guest, settings: Mapping[str, str] | N
 
 
 def identity_problems(target: Target, guest: Guest) -> Iterator[Problem]:
-    """Yield what stands against the host name, the users and their keys."""
+    """Yield the problems of the host name, the users and their keys."""
     if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
         help = f"use at most {MOST_HOSTNAME} lower-case letters, digits and '-', which neither begins nor ends it"
         yield Finding.problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)

@@ -36,7 +36,7 @@ class _Fault:
 
 
 def network_problems(target: Target, nics: Sequence[GuestNic]) -> Iterator[Problem]:
-    """Yield what stands against these NICs of one guest, each with a rule id ``guest.*``."""
+    """Yield the problems of these NICs of one guest, each with a rule id ``guest.*``."""
     for fault in _together(nics):
         yield Finding.problem(target, fault.rule, fault.words, fault.help)
     for nic in nics:

@@ -31,7 +31,7 @@ class ObservedNetwork:
 
     @property
     def is_valid(self) -> bool:
-        """Whether there is a file, and nothing stands against it."""
+        """Whether there is a file, and nothing blocks it."""
         return bool(self.text) and not self.problems
 
 

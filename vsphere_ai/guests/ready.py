@@ -1,4 +1,4 @@
-"""Ready key: what a guest writes at the end of each boot, and what of it stands against its use."""
+"""Ready key: what a guest writes at the end of each boot, and what makes it unusable."""
 
 from __future__ import annotations
 

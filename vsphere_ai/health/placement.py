@@ -42,7 +42,7 @@ class Place:
 def place_findings(
     node: Node, packages: Mapping[str, str], settings: Mapping[str, str], place: Place
 ) -> Iterator[Finding]:
-    """Yield what stands against the place of a VM. `packages` are those of its guest, `settings` the VM's."""
+    """Yield the problems of the place of a VM. `packages` are those of its guest, `settings` the VM's."""
 
     def said(check: str, verdict: Verdict, message: str, remedy: str, part: str = "") -> Finding:
         return Finding(check, verdict, node.vm, node.host, message, remedy, part, "host")

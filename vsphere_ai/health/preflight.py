@@ -89,7 +89,7 @@ class Seen:
 def preflight_findings(
     nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted, paths: Sequence[Path] = ()
 ) -> tuple[Finding, ...]:
-    """Return what stands against a start; nothing for nodes on which everything holds."""
+    """Return what blocks a start; nothing for nodes on which everything holds."""
     found = [f for node in nodes for f in _unreachable(node, seen[node.vm])]
     out = {f.vm for f in found}
     alive = [node for node in nodes if node.vm not in out]

@@ -1,4 +1,4 @@
-"""Two witnesses: what the ESXi host says about a VM's GPUs and uplinks, which its guest cannot see.
+"""Host data: what the ESXi host says about a VM's GPUs and uplinks, which its guest cannot see.
 
 Of a vGPU the host's driver shows errors, clocks and links of the physical GPU; a passthrough GPU is the guest's own,
 and the host knows its PCI device and log only (NVML, manage-vgpus-hypervisor). Facts are None where nothing says them.

@@ -1,4 +1,4 @@
-"""Export of manifests for pods on VMs: objects, what stands against them, and the same checks as of any other file."""
+"""Export of manifests for pods on VMs: objects, what blocks them, and the same checks as of any other file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Op
 
 @dataclass(frozen=True)
 class Export:
-    """A manifest, empty where an error stands against it; and the findings, errors first."""
+    """A manifest, empty where an error blocks it; and the findings, errors first."""
 
     text: str
     objects: tuple[Written, ...]
@@ -30,7 +30,7 @@ class Export:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether an error stands against it."""
+        """Return whether an error blocks it."""
         return any(finding.severity == "error" for finding in self.findings)
 
 

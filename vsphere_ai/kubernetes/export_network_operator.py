@@ -45,7 +45,7 @@ class NetworkOperatorOptions:
 
 
 def network_operator_findings(pods: Pods, options: NetworkOperatorOptions) -> Iterator[Finding]:
-    """Yield what stands against these objects on these VMs, and what to know about them."""
+    """Yield the problems of these objects on these VMs, and what to know about them."""
     for network in pods.networks:
         if network.nic.type != "sriov":
             yield from mac_findings(network)

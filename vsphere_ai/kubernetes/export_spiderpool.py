@@ -33,7 +33,7 @@ class SpiderpoolOptions:
 
 
 def spiderpool_findings(pods: Pods, options: SpiderpoolOptions) -> Iterator[Finding]:
-    """Yield what stands against networks of Spiderpool on these VMs, and what to know about them."""
+    """Yield the problems of networks of Spiderpool on these VMs, and what to know about them."""
     for network in pods.networks:
         if _cni(network, options) == "macvlan":
             yield from mac_findings(network, "use --cni ipvlan, or ")

@@ -43,7 +43,7 @@ class WantedRules:
 
 
 def difference(config: Object, wanted: WantedRules, real: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return the ClusterConfigSpecEx that makes a cluster as wanted; empty when it is. `real` gives references."""
+    """Return the ClusterConfigSpecEx that makes a cluster as desired; empty when it is. `real` gives references."""
     vms = tuple(map(real, wanted.vms))
     groups = tuple(_groups(config, wanted, vms))
     rules = tuple(_rules(config, wanted, vms))

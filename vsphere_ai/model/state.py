@@ -138,7 +138,7 @@ class Change:
     before: Any
     after: Any
     recreate: bool = False
-    """The state is as wanted now, but a reboot of this plan destroys it and the plan makes it again."""
+    """It is in the desired state now, but a reboot of this plan destroys it and the plan makes it again."""
 
     @property
     def kind(self) -> str:

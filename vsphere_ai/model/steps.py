@@ -157,7 +157,7 @@ class WriteLeases(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRules(Step):
-    """Make DRS rules, groups and overrides of a set as wanted: at most one ReconfigureComputeResource_Task.
+    """Make DRS rules, groups and overrides of a set as desired: at most one ReconfigureComputeResource_Task.
 
     `cluster` is its reference. With `ready`, it is sent once the guests of new VMs are ready, else before they are on.
     """
@@ -307,7 +307,7 @@ class Wait(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class HostBack(Wait):
-    """Wait until a host is connected with a newer boot time."""
+    """Wait for the reboot of a host to complete: connected, and with a newer boot time."""
 
     until = "host-back"
     closes = ("reboot", "restart")

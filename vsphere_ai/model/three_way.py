@@ -23,7 +23,7 @@ class Part:
     unchanged: bool
     """It is as it was when it was read for the plan, or was not read then."""
     done: bool = False
-    """It is already as wanted."""
+    """It is already in the desired state."""
     is_secret: bool = False
     """Neither value is shown, because it may hold a secret."""
 

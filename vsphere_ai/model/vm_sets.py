@@ -67,7 +67,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """What stands against a member: the rule without its kind, a sentence, and what would work."""
+    """Problem of a member: the rule without its kind, a sentence, and what would work."""
 
     rule: str
     message: str

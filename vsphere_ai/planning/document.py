@@ -254,7 +254,7 @@ def changes_since(saved: PlanDocument, plan: Plan) -> str:
     """Return a line per setting, problem or step that is in a saved plan or in the present one only."""
     now = PlanDocument.of(plan)
     lines = []
-    for word, one, two in (("planned then, not now", saved, now), ("not planned then", now, saved)):
+    for word, one, two in (("only in the saved plan", saved, now), ("only in the new plan", now, saved)):
         known = set(_lines(two))
         lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
     if not lines:

@@ -11,7 +11,7 @@ from vsphere_ai.planning.planner import Plan
 
 @dataclass(frozen=True)
 class Difference:
-    """A field of a target that is not as wanted, or a problem that keeps a target from being compared."""
+    """A field of a target that is not in the desired state, or a problem that keeps a target from being compared."""
 
     target: Target
     kind: str = ""

@@ -88,7 +88,7 @@ class Run:
         return tuple(dict.fromkeys(o.reason for o in self.outcomes if o.external))
 
     def verified(self) -> tuple[Target, ...]:
-        """Return the targets that were read back and found as planned."""
+        """Return the targets that were verified."""
         done = (o.planned.step for o in self.outcomes if o.state == "done")
         return tuple(sorted(step.target for step in done if isinstance(step, AsPlanned)))
 

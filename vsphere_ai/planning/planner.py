@@ -1,4 +1,4 @@
-"""Wanted states + facts -> a plan: what changes, what it disrupts, what stands against it, and in which order."""
+"""Wanted states + facts -> a plan: what changes, what it disrupts, what blocks it, and in which order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PASSES = 5
 
 @dataclass(frozen=True)
 class Item:
-    """What a plan says of one kind on one target: its changed fields (none = as wanted) and remarks."""
+    """What a plan says of one kind on one target: its changed fields (none = in the desired state) and remarks."""
 
     target: Target
     kind: str
@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def awaits_ssh(self) -> bool:
-        """Whether nothing stands against it but what SSH hides that is stopped; `apply` starts it and plans again."""
+        """Whether nothing blocks it but what SSH hides that is stopped; `apply` starts it and plans again."""
         unread = (any(why in problem.message for why in self.stopped_ssh) for problem in self.problems)
         return bool(self.problems and self.stopped_ssh) and all(unread)
 
@@ -150,7 +150,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     for step in (*done.steps, *(s for pending in besides.extra.values() for s in pending)):
         steps[step.target].append(step)
     probing = reading_back(desired)
-    # what stays as it is needs no gate: a target that is as wanted never refuses a plan
+    # what stays as it is needs no gate: a target that is in the desired state never refuses a plan
     changing: dict[Target, set[str]] = defaultdict(set)
     for item in done.items:
         if item.changes:

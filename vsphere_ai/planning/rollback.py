@@ -109,7 +109,7 @@ def _without(value: object, others: frozenset[str]) -> object:
 
 
 def _same(one: object, two: object) -> bool:
-    """Return whether two plain values are the same; an order of items means nothing."""
+    """Return whether two plain values are the same; an order of items does not matter."""
     if isinstance(one, list) and isinstance(two, list):
         return sorted(map(repr, one)) == sorted(map(repr, two))
     return bool(one == two) or (one in NOT_SET and two in NOT_SET)

@@ -145,7 +145,7 @@ def _refusals(reply: Reply, ours: _Ours) -> Iterator[Problem]:
 
 
 def _admitted(reply: Reply, ours: _Ours) -> Finding | None:
-    """Return the remark that vCenter has no objection to what is refused, None where it has, or was not asked."""
+    """Return the remark that vCenter's check passed for what is refused, None where it failed or was not made."""
     if reply.faults or reply.unanswered or reply.skipped:
         return None
     why = ours.why_not(reply)

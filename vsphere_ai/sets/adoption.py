@@ -102,7 +102,7 @@ def addresses_of_guest(wanted: WantedSet, facts: Facts, estate: Estate) -> dict[
 def with_own_addresses(
     ledger: Ledger, terms: Terms, requests: Sequence[SetRequest], vms: Reported
 ) -> tuple[Ledger, dict[Owner, list[Fault]]]:
-    """Return the ledger in which VMs hold the addresses that they report, and what stands against that."""
+    """Return the ledger in which VMs hold the addresses that they report, and the problems of that."""
     every = [_single(text) for own in vms.values() for texts in own.values() for text in texts]
     terms, faults = replace(terms, seen=(*terms.seen, *every)), dict[Owner, list[Fault]]()
     for (name, index), own in sorted(vms.items()):

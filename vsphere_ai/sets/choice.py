@@ -148,7 +148,7 @@ class Chooser:
         return solve(self.exact, (*bound, *(VmDemand(n.name, n.profiles, n.hosts) for n in needs)))
 
     def _at_rest(self) -> Hosts:
-        """Return the hosts of VMs that are there and that power on: they are not placed."""
+        """Return the hosts of existing VMs that power on: they are not placed."""
         return {d.name: self.homes[d.name] for d in self.demands if d.running_on is None}
 
     def _holds(self, hosts: Hosts, needs: Sequence[Need]) -> bool:

@@ -30,7 +30,7 @@ RELEASED_NOW = -1
 
 @dataclass(frozen=True)
 class Addresses:
-    """NICs of members by set, place and name of the NIC; what stands against them; and the texts of the ledger.
+    """NICs of members by set, place and name of the NIC; their problems; and the texts of the ledger.
 
     `before` is as it was read, `taken` has the new leases, `kept` is without those of members that leave.
     """

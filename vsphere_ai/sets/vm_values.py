@@ -35,7 +35,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What stands against the values of a VM: a rule id, a sentence about the VM, and what would work."""
+    """Problem of the values of a VM: a rule id, a sentence about the VM, and what would work."""
 
     rule: str
     message: str

@@ -54,7 +54,7 @@ def farm_report(what: str, state: FarmState) -> Report:
 
 
 def overview(state: FarmState, runs: Section) -> Report:
-    """Return the first page: which vCenter, how old the reading is, counts, and what needs a look."""
+    """Return the first page: which vCenter, how old the reading is, counts, and what requires attention."""
     found = state.snapshot
     verdict, status = _verdict(state, _finding(found))
     sections = [runs]
@@ -64,7 +64,7 @@ def overview(state: FarmState, runs: Section) -> Report:
         wrong = _wrong(found)
         if wrong:
             links = {title: f"/{name}" for name, title in TITLES.items()}
-            sections.insert(0, Section("Needs a look", ("what", "where"), wrong, wrong=True, links=links))
+            sections.insert(0, Section("Attention required", ("what", "where"), wrong, wrong=True, links=links))
     name = f"{'LAB ' if state.world.lab else ''}{state.world.name}"
     return Report(f"vCenter {name}", verdict, status, facts(state), tuple(sections), numbers=numbers)
 
@@ -96,13 +96,13 @@ def clock(seconds: float) -> str:
 
 
 def _finding(found: FarmSnapshot | None, where: str = "") -> tuple[str, Status]:
-    """Return what needs a look on a page, on all of them without one."""
+    """Return what requires attention on a page, on all of them without one."""
     if found is None:
         return "the first reading is under way", "unknown"
     wrong = [what for what, on in _wrong(found) if where in ("", on)]
     if wrong:
         return "; ".join(wrong), "fail" if any("broken" in what for what in wrong) else "warn"
-    return "nothing needs a look", "pass"
+    return "no issues", "pass"
 
 
 def _verdict(state: FarmState, finding: tuple[str, Status]) -> tuple[str, Status]:
@@ -137,12 +137,12 @@ def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
         Number(*_gpus(found)),
     ]
     if slices:
-        numbers.append(Number(str(free), f"free slices, {stranded} of them stranded", "warn" if stranded else ""))
+        numbers.append(Number(str(free), f"free slices, {stranded} of them unusable", "warn" if stranded else ""))
     if found.traces:
         whole = len(found.traces) - broken
         numbers.append(Number(f"{whole} of {len(found.traces)}", "RDMA paths not broken", "fail" if broken else ""))
     if found.drift:
-        numbers.append(Number(str(changes), "settings drifted", "warn" if changes else ""))
+        numbers.append(Number(str(changes), "settings differ", "warn" if changes else ""))
     return tuple(numbers)
 
 
@@ -154,7 +154,7 @@ def _wrong(found: FarmSnapshot) -> tuple[tuple[str, str], ...]:
     rows = [(f"{counted(n, 'host')} {state}", "Hosts and VMs") for state, n in states.items() if state != "ready"]
     paths = Counter(verdict_of(t) for t in found.traces)
     rows += [(f"{counted(paths[v], 'RDMA path')} {v}", "RDMA paths") for v in ("broken", "unknown") if paths[v]]
-    rows += [(f"{counted(stranded, 'stranded slice')}", "GPUs")] if stranded else []
+    rows += [(f"{counted(stranded, 'unusable slice')}", "GPUs")] if stranded else []
     for drift in found.drift:
         if drift.plan is None:
             rows.append((f"drift from {drift.playbook} is not known", "Drift"))

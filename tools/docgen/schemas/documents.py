@@ -78,7 +78,7 @@ def verify_schema() -> Schema:
     """Return the schema of what `verify --format json` prints."""
     definitions: dict[str, Schema] = {}
     of_plan = schema_of(SavedPlan, definitions, mode="serialization")["properties"]
-    wanted = {"type": "boolean", "description": "Whether every setting could be read and is as wanted."}
+    wanted = {"type": "boolean", "description": "Whether every setting could be read and is in the desired state."}
     kept = {key: of_plan[key] for key in ("vcenter", "playbook", "items", "problems")}
     return _printed("verify", {"as_wanted": wanted, **kept}, tuple(kept), definitions)
 

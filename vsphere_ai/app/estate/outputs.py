@@ -36,7 +36,7 @@ class OutputResult:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where something stands against an output, which then has no value; else 0."""
+        """Return 1 where something blocks an output, which then has no value; else 0."""
         return int(any(each.problems for each in self.outputs))
 
 

@@ -154,7 +154,7 @@ def report_malformed(estate: Estate, emit: Emit) -> None:
 
 
 def named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
-    """Return the targets of a kind that patterns mean, within the limit; `UsageError` where one means nothing."""
+    """Return the targets of a kind that patterns mean, within the limit; `UsageError` where one matches no object."""
     try:
         found = [t for p in patterns for t in select(p, kind, session.inventory, estate, mark=Mark(p))]
     except InputError as error:

@@ -192,7 +192,7 @@ def _put_back(executor: Executor, record: Journal, emit: Emit) -> None:
     if back.failed:
         named = "; ".join(f"{vm.name}: {why}" for vm, why in sorted(back.failed.items()))
         text = f"not everything is on its host as before the run: {named}"
-        raise StepFailed(text, f"remove what stands against it, then: vsphere-ai resume {record.id}")
+        raise StepFailed(text, f"remove what blocks it, then: vsphere-ai resume {record.id}")
 
 
 def _start_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:

@@ -126,7 +126,7 @@ def _cleanup_of(session: Session, record: Journal, whole: Planned, emit: Emit) -
 
 
 def _more(plan: Plan, record: Journal, emit: Emit) -> bool:
-    """Report what goes beyond what was approved; return whether there is anything."""
+    """Report additional changes, which were not approved; return whether there is anything."""
     remarks = [
         Remark("run.not-approved", f"not approved then: {line}")
         for line in beyond(plan, Approved.model_validate(record.documents.approved))

@@ -49,7 +49,7 @@ class RollbackRequest:
 
 
 def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
-    """Go back to what a run found before it changed anything, as a run of its own.
+    """Revert a run to the state before its first change, as a run of its own.
 
     A hardware version cannot go back, and implied fields (reservations, MMIO) are not reverted: the plan names them.
     """

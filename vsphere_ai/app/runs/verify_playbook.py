@@ -25,23 +25,23 @@ class VerifyRequest:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The plan that would bring the estate back; empty when it is as wanted."""
+    """The plan that would bring the estate back; empty when it is in the desired state."""
 
     plan: Plan
 
     @property
     def drifted(self) -> tuple[Item, ...]:
-        """The settings that are not as wanted."""
+        """The settings that are not in the desired state."""
         return tuple(self.plan.changed())
 
     @property
     def as_wanted(self) -> bool:
-        """Whether every setting could be read and is as wanted."""
+        """Whether every setting could be read and is in the desired state."""
         return not self.drifted and not self.plan.problems
 
     @property
     def exit_code(self) -> int:
-        """0 as wanted, 2 drifted, 1 when that cannot be said (4 not accepted, 5 out of reach)."""
+        """0 in the desired state, 2 on differences, 1 when that cannot be said (4 not accepted, 5 out of reach)."""
         code = exit_code_of(self.plan.problems) if self.plan.problems else 0
         return 2 if self.drifted and code in (0, 1) else code
 

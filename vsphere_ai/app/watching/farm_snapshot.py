@@ -49,7 +49,7 @@ class PlaybookDrift:
 
     @property
     def changes(self) -> int:
-        """Number of fields that are not as wanted."""
+        """Number of fields that are not in the desired state."""
         return sum(max(1, len(item.fields)) for item in self.plan.changed()) if self.plan else 0
 
 

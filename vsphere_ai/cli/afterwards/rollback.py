@@ -1,4 +1,4 @@
-"""`vsphere-ai rollback`: goes back to what a run found."""
+"""`vsphere-ai rollback`: reverts a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.runs.approval import Numbers
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "After a run", 30, "Go back to what a run found."
+HELP_ENTRY = "After a run", 30, "Revert a run."
 
 
 class _Flags(TypedDict):

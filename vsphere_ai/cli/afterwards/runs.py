@@ -1,4 +1,4 @@
-"""`vsphere-ai runs`: what was run here, and how it ended; runs are closed, and old journals removed."""
+"""`vsphere-ai runs`: runs and their status; runs are closed, and old journals removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vsphere_ai.model.text import counted
 if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
 
-HELP_ENTRY = "After a run", 10, "List what was run here, and how it ended."
+HELP_ENTRY = "After a run", 10, "List runs and their status."
 MOST = 3
 """Journals that cannot be read are named one by one up to here."""
 UNITS = {"d": "days", "h": "hours"}
@@ -65,7 +65,7 @@ def close(run: str, *, yes: bool) -> int:
     def confirm(record: Journal) -> bool:
         for line in left_lines(record):
             click.echo(line)
-        return agreed("Close it and leave that as it is? Only 'yes' is accepted", yes=yes)
+        return agreed("Close it and leave that as it is? Type yes to confirm", yes=yes)
 
     record, state = app.close_run(run, confirm)
     if state == "declined":
@@ -90,7 +90,7 @@ def prune(age: str, *, yes: bool) -> int:
     def confirm(found: Sequence[str]) -> bool:
         for run in found:
             click.echo(run)
-        return agreed(f"Remove {counted(len(found), 'journal')}? Only 'yes' is accepted", yes=yes)
+        return agreed(f"Remove {counted(len(found), 'journal')}? Type yes to confirm", yes=yes)
 
     removed = app.prune_runs(_age(age), confirm)
     if removed is None:

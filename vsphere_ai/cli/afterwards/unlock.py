@@ -31,7 +31,7 @@ def command(estate: EstateRequest, form: str, yes: bool) -> int:
     from vsphere_ai.report.json_text import json_text
 
     def confirm() -> bool:
-        question = "Remove the lock in vCenter? A run that still works is stopped by that. Only 'yes' is accepted"
+        question = "Remove the lock in vCenter? A run that still works is stopped by that. Type yes to confirm"
         answer = agreed(question, yes=yes, instead="give --yes once you know that the holder is gone")
         if not answer:
             click.echo("Nothing was changed.", err=True)

@@ -1,4 +1,4 @@
-"""`vsphere-ai adopt`: makes VMs that are there VMs of a set."""
+"""`vsphere-ai adopt`: imports existing VMs into a set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 60, "Make VMs that are there VMs of a set; nothing of them changes."
+HELP_ENTRY = "Change the estate", 60, "Import existing VMs into a set; nothing of them changes."
 
 
 @click.command("adopt")
@@ -28,7 +28,7 @@ HELP_ENTRY = "Change the estate", 60, "Make VMs that are there VMs of a set; not
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **flags: bool
 ) -> int:
-    """Make VMs that are there VMs of a set: those that PLAYBOOK names, and that were made without it.
+    """Import existing VMs into a set: those that PLAYBOOK names, and that were made without it.
 
     Their marks are written, and the leases of the addresses that their guests report. Nothing else of them changes, and
     they may run; `plan` shows afterwards in what they differ from the set. From then on the set may destroy them.

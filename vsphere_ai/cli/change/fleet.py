@@ -18,6 +18,7 @@ from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
     destroy_option,
+    destroyed,
     fleet_options,
     format_option,
     lock_option,
@@ -26,6 +27,7 @@ from vsphere_ai.cli.console.options import (
     number_options,
     quiet_option,
     reboot_option,
+    rebooted,
     verbose_option,
     width,
     yes_option,
@@ -68,7 +70,7 @@ command.add_command(certificates)
 def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: object) -> int:
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
-    A play without `vcenter` is for all of them; where its pattern means nothing in one of them, it is left out there.
+    A play without `vcenter` is for all of them; it is left out where its pattern matches no object.
     """
     from vsphere_ai import app
 
@@ -151,7 +153,7 @@ def apply(
 @format_option()
 @verbose_option
 @quiet_option
-@click.option("--yes", is_flag=True, help="Do also what goes beyond what was approved.")
+@click.option("--yes", is_flag=True, help="Approve additional changes.")
 def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
 
@@ -235,13 +237,13 @@ def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> 
         return True
     asked = [
         (n, w)
-        for n, w in ((totals.destroyed, "VMs that are destroyed"), (totals.reboots, "hosts that reboot"))
+        for n, w in ((totals.destroyed, destroyed(totals.destroyed)), (totals.reboots, rebooted(totals.reboots)))
         if n > 1 or (n and "VM" in w)
     ]
     for number, what in asked:
-        if not agreed(f"Carry this out {where}? Only the number of {what} is accepted", yes=False, wanted=str(number)):
+        if not agreed(f"Apply {where}? {what}. Type {number} to confirm", yes=False, wanted=str(number)):
             return False
-    return bool(asked) or agreed(f"Carry this out {where}? Only 'yes' is accepted", yes=False)
+    return bool(asked) or agreed(f"Apply {where}? Type yes to confirm", yes=False)
 
 
 def _carry_out(at: Place, run: FleetRun, form: str, *, full: bool) -> int:

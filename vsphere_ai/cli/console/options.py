@@ -14,6 +14,7 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.text import counted
 from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory 
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-full_option = click.option("--full", is_flag=True, help="Say of each target what is else said once of many alike.")
+full_option = click.option("--full", is_flag=True, help="Do not group identical targets.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
 quiet_option = click.option(
     "-q",
@@ -164,6 +165,16 @@ def agreed(question: str, *, yes: bool, instead: str = "give --yes", wanted: str
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", instead, rule="usage.no-terminal")
     return says_yes(question, wanted)
+
+
+def destroyed(number: int) -> str:
+    """Return how many VMs are destroyed, as a question says it: ``3 VMs are destroyed``."""
+    return f"{counted(number, 'VM')} {'is' if number == 1 else 'are'} destroyed"
+
+
+def rebooted(number: int) -> str:
+    """Return how many hosts reboot, as a question says it: ``4 hosts reboot``."""
+    return f"{counted(number, 'host')} reboot{'s' if number == 1 else ''}"
 
 
 def says_yes(question: str, wanted: str = "yes") -> bool:

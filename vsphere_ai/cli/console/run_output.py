@@ -17,10 +17,12 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.notifying import notifier, notify_of_run, notify_options
 from vsphere_ai.cli.console.options import (
     agreed,
+    destroyed,
     format_option,
     full_option,
     gathering,
     quiet_option,
+    rebooted,
     verbose_option,
     width,
 )
@@ -112,17 +114,17 @@ class RunOutput:
             click.echo("", err=self._form == "json")
             for line in wrapped(world_lines(world), width()):  # the header may have scrolled away
                 click.echo(line, err=True)
-        where = f" on {world_words(world)}"
+        where = f" to {world_words(world)}"
         asked = [
-            (f"Carry this out{where}? Only the number of {things} is accepted", number, f"--{option} {number}")
+            (f"Apply{where}? {things}. Type {number} to confirm", number, f"--{option} {number}")
             for number, things, option in (
-                (proposal.destroys, "VMs that are destroyed", "destroy"),
-                (proposal.reboots, "hosts that reboot", "reboot"),
+                (proposal.destroys, destroyed(proposal.destroys), "destroy"),
+                (proposal.reboots, rebooted(proposal.reboots), "reboot"),
             )
             if number
         ]
         if not asked:
-            question = f"Carry this out{where}? Only 'yes' is accepted"
+            question = f"Apply{where}? Type yes to confirm"
             return agreed(_fitting(question), yes=False, instead="give --yes, or apply a saved plan")
         instead = " ".join(("give --yes", *(option for *_, option in asked)))
         return all(agreed(_fitting(q), yes=False, instead=instead, wanted=str(number)) for q, number, _ in asked)

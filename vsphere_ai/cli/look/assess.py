@@ -29,7 +29,7 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
 
 @click.command("assess")
 @click.argument("playbook", required=False, type=FILE)
-@click.option("--attest", type=FILE, help="File of answers to what no software can see.")
+@click.option("--attest", type=FILE, help="File of attestations (manual checks).")
 @click.option(
     "--fail-on",
     type=click.Choice(("fail", "unknown", "warn", "never")),

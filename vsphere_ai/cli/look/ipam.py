@@ -198,7 +198,7 @@ def _changed(found: AddressChange, form: str) -> None:
 
 
 def _agreed(question: str, yes: bool) -> bool:
-    answer = agreed(f"{question[0].upper()}{question[1:]} Only 'yes' is accepted", yes=yes)
+    answer = agreed(f"{question[0].upper()}{question[1:]} Type yes to confirm", yes=yes)
     if not answer:
         click.echo("Nothing was changed.", err=True)
     return answer

@@ -49,7 +49,7 @@ def _request() -> type[WatchRequest]:
 @quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
-    """Compare the estate with PLAYBOOK; exits 0 when it is as wanted, 2 when it drifted, 1 when that is not known.
+    """Compare the estate with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
 
     With --watch it goes on comparing in one session: drift that appears and drift that is gone is printed, with
     --format json as a line each. It waits where vCenter cannot be reached, and ends with Ctrl-C (exit code 130) or when

@@ -24,7 +24,7 @@ _DRIVER = click.option(
 )
 _LAYOUT = (
     click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED, callback=lambda _c, _p, v: " ".join(v)),
-    click.option("--from", "current", default="", metavar="NOW", help="What stands there: 3g.20gb:4,1g.5gb:0."),
+    click.option("--from", "current", default="", metavar="NOW", help="Current layout: 3g.20gb:4,1g.5gb:0."),
     click.option(
         "--in-use", multiple=True, metavar="ITEM", help="One of these that is in use: 1g.5gb:0 or 1g.5gb:0=train-03."
     ),
@@ -61,7 +61,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
     """Explain whether LAYOUT fits on one GPU, where, or why not and what would.
 
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
-    be reached from what stands there, and what has to go. Exits 1 when it cannot.
+    be reached from the current layout, and what has to go. Exits 1 when it cannot.
     """
     from vsphere_ai.app.gpus.mig_layouts import explain, is_impossible
     from vsphere_ai.report.gpus import mig_text as text
@@ -75,7 +75,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
 @command.command(context_settings=_PASTED)
 @_layout_options
 @click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb; with --host a PCI address.")
-@click.option("--host", default="", metavar="HOST", help="Read what stands there from this ESXi host.")
+@click.option("--host", default="", metavar="HOST", help="Read the current layout from this ESXi host.")
 @host_options
 @format_option()
 def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) -> None:

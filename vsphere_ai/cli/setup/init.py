@@ -131,7 +131,7 @@ def _trusted(found: FoundVCenter, answers: Answers) -> FoundVCenter:
             rule="usage.no-terminal",
         )
     click.echo("Compare the SHA-256 with what the console of the appliance shows.")
-    if not says_yes("Trust this certificate? Only 'yes' is accepted"):
+    if not says_yes("Trust this certificate? Type yes to confirm"):
         raise Denied(
             f"the certificate of {found.vcenter.address} is not trusted",
             "nothing was written, and no login was made: run init again once the SHA-256 is known to be right",

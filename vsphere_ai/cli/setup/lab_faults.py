@@ -1,4 +1,4 @@
-"""``vsphere-ai lab faults``, ``mark`` and ``judge``: let things go wrong in the lab, and judge what came of it."""
+"""``vsphere-ai lab faults``, ``mark`` and ``judge``: inject faults into the lab, and validate the run."""
 
 from __future__ import annotations
 

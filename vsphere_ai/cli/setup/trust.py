@@ -82,7 +82,7 @@ def _confirming(yes: bool, fingerprint: str | Sequence[str]) -> Callable[[str], 
 
     def confirm(question: str) -> bool:
         answer = agreed(
-            f"{question} Only 'yes' is accepted", yes=yes, instead="give the expected --fingerprint, and --yes"
+            f"{question} Type yes to confirm", yes=yes, instead="give the expected --fingerprint, and --yes"
         )
         if not answer:
             click.echo("Nothing was stored.", err=True)

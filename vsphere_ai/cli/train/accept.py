@@ -37,7 +37,7 @@ _options = gathering(
         default=_GATES,
         help="Carry out only this gate; repeatable. [default: all but megatron]",
     ),
-    click.option("--attest", "attestations", type=FILE, help="Answers to what no software can see."),
+    click.option("--attest", "attestations", type=FILE, help="Attestations (manual checks)."),
     click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
     click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),
     click.option("--again", is_flag=True, help="Measure everything again."),

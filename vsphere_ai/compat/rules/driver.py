@@ -59,7 +59,7 @@ def gpu_vib(case: Case) -> Iterator[Finding]:
     packages = case.need("software")
     vibs = [p for p in packages if VIB_NAME.match(str(p.get("name", "")))]
     if not vibs:
-        seen = ("software", f"{len(packages)} VIBs, none of them it")
+        seen = ("software", f"NVIDIA vGPU manager VIB not installed ({len(packages)} VIBs checked)")
         help = "install the NVIDIA host driver VIB in maintenance mode and restart the host"
         yield case.failed("the NVIDIA vGPU manager is not installed", seen, help=help)
     if len(vibs) > 1:

@@ -14,7 +14,7 @@ CONFIG = "configurationEx"
 
 
 def apply(context: Context, step: ClusterRules, say: Say) -> None:
-    """Make the rules, groups and overrides of a set as wanted; `Conflict` where a rule of others contradicts them."""
+    """Make rules, groups and overrides of a set as desired; `Conflict` where rules of others forbid it."""
     config = _config(context, step)
     for name, why in foreign_rules(config, step.wanted, context.vcenter.called):
         raise Conflict(f"the rule '{name}' was added since planning, and {why}", "plan again", rule="object.changed")

@@ -61,7 +61,7 @@ def paths(step: Reconfigure) -> tuple[str, ...]:
 def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[Part, ...]:
     """Return the parts of a VM that the step is about to set and that are not as they were at planning.
 
-    Also those that are as wanted already: a reconfigure whose response was lost is not sent again for a newer version.
+    Also those that are desired already: a reconfigure whose response was lost is not sent again for a newer version.
     """
     return tuple(p for p in _parts(step, planned, now) if not p.unchanged)
 

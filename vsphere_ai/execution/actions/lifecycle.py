@@ -29,7 +29,7 @@ REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsph
 
 
 class Lifecycles:
-    """Each does nothing when the target is as wanted already."""
+    """Each does nothing when the target is in the desired state already."""
 
     def __init__(self, context: Context, sent: Sent) -> None:
         self._context, self._sent = context, sent
@@ -134,7 +134,7 @@ class Lifecycles:
         self._context.vcenter.call(system, "StartService" if running else "StopService", {"id": key})
 
     def switch_ssh(self, host: Target, *, running: bool) -> None:
-        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already.
+        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is in the desired state already.
 
         `Denied` where it would have to be started and the inventory says never.
         """

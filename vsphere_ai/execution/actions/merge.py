@@ -72,7 +72,7 @@ class Merging:
         return None if options == now else {**args, "options": options}
 
     def _settings(self, target: Target, ref: str, args: Args) -> Args | None:
-        """Each advanced setting has to be as it was, or is as wanted already."""
+        """Each advanced setting has to be as it was, or is in the desired state already."""
         planned, wanted = self._planned(target), {o["key"]: o["value"] for o in args["changedValue"]}
         before = {key: planned.get(f"option:{key}") for key in wanted if f"option:{key}" in planned.properties}
         parts = compare(before, {key: self._option(ref, key) for key in before}, wanted)

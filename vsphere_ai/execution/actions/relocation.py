@@ -18,7 +18,7 @@ POWER = "runtime.powerState"
 
 
 class Relocations:
-    """Each part does nothing where the VM is as wanted already."""
+    """Each part does nothing where the VM is in the desired state already."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

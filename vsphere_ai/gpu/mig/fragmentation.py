@@ -26,7 +26,7 @@ class ProfileRoom:
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """Free memory slices of a GPU, those of them no profile can use as things stand, and the room per profile."""
+    """Free memory slices of a GPU, those that no profile can use with the current layout, and the room per profile."""
 
     free: tuple[int, ...]
     stranded: tuple[int, ...]

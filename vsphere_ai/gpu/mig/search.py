@@ -75,7 +75,7 @@ class Transition:
 
     @property
     def is_noop(self) -> bool:
-        """Return whether the GPU is already as wanted."""
+        """Return whether the GPU is already in the desired state."""
         return not self.destroy and not self.create
 
 

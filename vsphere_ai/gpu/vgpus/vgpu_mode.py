@@ -53,7 +53,7 @@ def seen(facts: Facts) -> dict[str, str]:
 
 
 def pending(facts: Facts, wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the GPUs that are configured as wanted and run in another mode."""
+    """Return the GPUs that are configured as desired and run in another mode."""
     config, now = configured(facts), active(facts)
     return tuple(p for p, mode in wanted.items() if config.get(p) == mode and now.get(p, mode) != mode)
 

@@ -51,8 +51,8 @@ def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -
 def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = "") -> Desired:
     """Return what is wanted of each target of an estate, by target.
 
-    With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that means nothing and
-    every setting that two plays want differently.
+    With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that matches no object
+    and every setting that two plays want differently.
     """
     faults = Faults()
     playbook = _split(playbook, inventory, estate, vcenter)

@@ -16,7 +16,7 @@ PENDING = {  # what follows the name of a target in a sentence
     "service": "has a service stopped by this run while its settings change",
     "off": "was powered off by this run",
     "moved": "was moved to another host by this run",
-    "reboot": "was ordered to reboot and not seen back",
+    "reboot": "has not returned after reboot",
     "restart": "has been changed by this run in a way that counts from its next restart on",
     "gate": "was taken out of service by this run and not seen healthy since",
     "lock": "is the lock of this run in vCenter",

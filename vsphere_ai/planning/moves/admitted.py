@@ -91,7 +91,7 @@ WORDS: Mapping[Occasion, str] = {
 def refusals(
     found: Iterable[tuple[Target, Target, Admission]], asked: Concerned, known: Collection[Target]
 ) -> Iterator[Problem]:
-    """Yield what stands against them; of VMs that are `known` to be refused for another reason nothing more."""
+    """Yield what blocks them; of VMs that are `known` to be refused for another reason nothing more."""
     for vm, host, answer in found:
         if vm in known:
             continue

@@ -60,7 +60,7 @@ class Relocation:
 
 
 def why_not_moved(estate: Estate, vm: Target, *, live: bool) -> str:
-    """Return why a VM is not moved to any host in this way, "" when nothing stands against it."""
+    """Return why a VM is not moved to any host in this way, "" when nothing blocks it."""
     facts, source = estate[vm.ref], estate.host_of(vm.ref)
     if source is None or not estate.is_on(vm.ref):
         return "it does not run"

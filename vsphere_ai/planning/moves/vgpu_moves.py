@@ -71,12 +71,12 @@ class Outlook(NamedTuple):
     will_run: frozenset[str] = frozenset()
     """References of all VMs that are to be on once the plan is carried out."""
     power_on: PowerOns = ANY_ORDER
-    """What VMs that are switched off and on keep to."""
+    """What VMs that are power-cycled keep to."""
 
 
 @dataclass
 class Moves:
-    """The moves of one plan by the host whose window they begin, and what stands against them."""
+    """The moves of one plan by the host whose window they begin, and what blocks them."""
 
     by_host: dict[Target, tuple[Migration, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)

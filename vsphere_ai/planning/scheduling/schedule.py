@@ -67,7 +67,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Impact:
-    """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook.
+    """What people fear: who reboots, who is power-cycled, and who is hit without being in the playbook.
 
     `moves` are VMs that DRS takes to other hosts, `migrations` those with vGPUs that the run itself moves; `found` is
     what the hosts' health is measured by afterwards.
@@ -136,7 +136,7 @@ def arrange(
 ) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
     """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
 
-    VMs that are switched off and on keep to the `outlook`, by which VMs with vGPUs are placed as well.
+    VMs that are power-cycled keep to the `outlook`, by which VMs with vGPUs are placed as well.
     """
     given = {t: [s for s in own if not isinstance(s, Healthy)] for t, own in steps.items()}
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
@@ -186,7 +186,7 @@ def arrange(
 
 
 def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
-    """Tie power-ons to what they wait for; the steps of a VM that is switched off and on begin and end with that."""
+    """Tie power-ons to what they wait for; the steps of a VM that is power-cycled begin and end with that."""
     for order in (*power_on.orders.values(), *power_on.pairs):
         ons = {vm: step for vm in order if (step := _power_on(work.chains.get(vm, ()))) is not None}
         yield from pairwise(ons.values())

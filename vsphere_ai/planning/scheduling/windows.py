@@ -169,7 +169,7 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
         needs_reboot=True,
         summary=f"reboot ({'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
     )
-    summary = "wait until the host is connected with a newer boot time"
+    summary = "wait for the reboot to complete"
     yield HostBack(target=host, timeout=rolling.timeout, summary=summary)
 
 

@@ -39,7 +39,7 @@ class Totals(Protocol):
 
     @property
     def power_cycles(self) -> int:
-        """Number of VMs that are switched off and on again."""
+        """Number of VMs that are power-cycled."""
 
     @property
     def destroyed(self) -> int:
@@ -138,7 +138,7 @@ def _dangers(plan: SavedPlan) -> Iterator[str]:
 def _impact(totals: Totals) -> Iterator[str]:
     found = (
         (totals.reboots, "host", "reboots", "reboot"),
-        (totals.power_cycles, "VM", "is switched off and on again", "are switched off and on again"),
+        (totals.power_cycles, "VM", "is power-cycled", "are power-cycled"),
         (totals.destroyed, "VM", "is destroyed", "are destroyed"),
     )
     said = [f"{counted(n, noun)} {one if n == 1 else many}" for n, noun, one, many in found if n]

@@ -106,7 +106,8 @@ def _slice_lines(slot: GpuSlot, found: Fragmentation) -> Iterator[str]:
     for line in draw(slot.board, slot.present):
         yield f"    {line}"
     stranded = ", ".join(map(str, found.stranded))
-    lost = f", {stranded} stranded: no profile can use it as things stand" if stranded else ""
+    noun = "slice" if len(found.stranded) == 1 else "slices"
+    lost = f", {noun} {stranded} unusable with the current layout" if stranded else ""
     yield f"    slices  {len(found.free)} of {slot.board.memory_slices} free{lost}"
     if slot.guessed:
         yield f"            {_ASSUMED}"

@@ -71,7 +71,7 @@ def refusal_lines(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout]
 
 
 def _open(board: Board, items: Sequence[Item]) -> bool:
-    """Return whether nothing stands against a layout but that the placements of the board are not published."""
+    """Return whether nothing blocks a layout but that the placements of the board are not published."""
     named = board.profile_names if board.named_profiles else ()
     return bool(named) and all(i.profile.isdigit() or i.profile in named for i in items)
 

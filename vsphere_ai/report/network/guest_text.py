@@ -21,7 +21,7 @@ def networks_text(networks: Sequence[ObservedNetwork]) -> str:
 
 
 def remarks_text(networks: Sequence[ObservedNetwork]) -> str:
-    """Return why a VM has no file, what stands against one, and which were not written by this tool."""
+    """Return why a VM has no file, what blocks one, and which were not written by this tool."""
     lines = []
     for each in networks:
         name = safe(each.vm.name)

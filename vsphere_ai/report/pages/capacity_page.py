@@ -12,7 +12,7 @@ from vsphere_ai.report.pages.pictures.host_map import Vm, map_section, profiles
 from vsphere_ai.report.pages.tables import Entry, kept, text, vcenter_facts
 from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
 
-_GPU = ("hosts", "GPU", "board", "mode", "running", "free slices", "stranded slices", "room")
+_GPU = ("hosts", "GPU", "board", "mode", "running", "free slices", "unusable slices", "room")
 
 
 def capacity_report(capacity: Entry) -> Report:
@@ -37,7 +37,7 @@ def capacity_report(capacity: Entry) -> Report:
         Number(str(len(gpus)), "GPUs"),
         Number(str(running), "vGPUs running"),
         Number(str(free), "memory slices free"),
-        Number(str(stranded), "stranded", "warn" if stranded else ""),
+        Number(str(stranded), "unusable slices", "warn" if stranded else ""),
     )
     problems = verdict["problems"] if verdict else ()
     cases = tuple(Case("capacity", f"{p['rule']} [{p['target']['name']}]", "fail", p["message"]) for p in problems)

@@ -22,7 +22,7 @@ def certificate_report(certificate: Certificate) -> Report:
     same = grouped(((name, value), part) for part, own in certificate.facts.items() for name, value in own.items())
     sections = kept(
         Section("Gates", heads, rows),
-        Section("What did not pass", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
+        Section("Failures and warnings", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
         *(Section(f"Gate {g.name}", _HEADS, tuple(map(_row, g.measurements))) for g in gates),
         Section(
             "Facts",

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 Uses = Mapping[str, Sequence["GpuUse"]]
 _HOST = ("host", "state", "vSphere", "GPUs", "VMs on", "VMs and their vGPUs")
-_GPU = ("hosts", "GPUs", "board", "mode", "runs", "slices", "used", "free", "stranded", "fits")
-_PATH = ("VMs", "hosts", "port group", "protocol", "path", "what stands against it", "remedy")
+_GPU = ("hosts", "GPUs", "board", "mode", "runs", "slices", "used", "free", "unusable", "fits")
+_PATH = ("VMs", "hosts", "port group", "protocol", "path", "what blocks it", "remedy")
 _OTHER = ("hosts", "GPUs", "board", "graphics type")
 _DRIFT = ("targets", "difference")
 POWER = {"poweredOn": "", "poweredOff": "off", "suspended": "suspended"}
@@ -153,7 +153,7 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
         pcis = dict.fromkeys(pci for _, pci in places)
         where = ", ".join(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
         rows.append((few(listed(on), len(on), "host"), f"{len(places)}: {where}", *row))
-    note = "Slices are memory slices. A stranded slice is free, and no profile can use it as things stand."
+    note = "Slices are memory slices. An unusable slice is free, and no profile can use it with the current layout."
     if not asked:
         note += " Hosts were not asked over SSH: MIG instances that no VM uses are not known."
     return (Section("GPUs", _GPU, tuple(rows), note, gpus_now(list(map(_divided, hosts.items())))),) if rows else ()

@@ -123,7 +123,7 @@ Picture = GpuPicture | Timeline | HostMap | Paths | Matrix
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with what is drawn above it. `wrong`: its rows stand against what is reported.
+    """A titled table with what is drawn above it. `wrong`: its rows are failures.
 
     `folded`: the table is closed at first where the page can fold. `code` is text of several lines, such as YAML.
     """
@@ -162,7 +162,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """Something that stands against what is reported, as a result of SARIF. `file` is where it comes from, or ""."""
+    """A problem of what is reported, as a result of SARIF. `file` is where it comes from, or ""."""
 
     rule: str
     status: Status

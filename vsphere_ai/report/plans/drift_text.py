@@ -21,12 +21,11 @@ def drift_text(plan: Plan) -> str:
 
 
 def drift_counts(plan: Plan) -> str:
-    """Return how many settings are as wanted, how many are not, and how many problems there are."""
+    """Return how many settings are in the desired state, how many are not, and how many problems there are."""
     drifted = len(plan.changed())
     same = len(plan.items) - drifted
-    return (
-        f"{same} of {len(plan.items)} settings as wanted, {drifted} drifted, {counted(len(plan.problems), 'problem')}"
-    )
+    settings = f"{same} of {len(plan.items)} settings in the desired state"
+    return f"{settings}, {drifted} differ, {counted(len(plan.problems), 'problem')}"
 
 
 def change_text(appeared: Sequence[Difference], gone: Sequence[Difference], plan: Plan) -> str:

@@ -155,7 +155,7 @@ class LiveText:
         units_done = sum(not left for left in self._left)
         late = self._late(list(self._running.values()), now)
         about = "at least" if late else "perhaps" if self._times.guessed else "about"
-        by = "a guess" if not self._times.runs else f"by {counted(self._times.runs, 'run')} here"
+        by = "estimate" if not self._times.runs else f"by {counted(self._times.runs, 'run')} here"
         parts = [
             f"{len(self._ended)} of {total} steps",
             *([] if self._stopping else [f"{about} {rounded(self._seconds)} left"]),

@@ -28,7 +28,7 @@ def outputs_text(outputs: Sequence[OutputValue]) -> list[str]:
 
 
 def problems_text(outputs: Sequence[OutputValue]) -> str:
-    """Return what stands against outputs, a line each with what would work below it."""
+    """Return the problems of outputs, a line each with what would work below it."""
     lines = []
     for each in outputs:
         for problem in each.problems:

@@ -16,7 +16,7 @@ INDENT = 9
 ONE = {
     "reboot": "reboots",
     "enter maintenance mode": "enters maintenance mode",
-    "are switched off and on again": "is switched off and on again",
+    "are power-cycled": "is power-cycled",
 }
 """The same words of one target."""
 
@@ -37,8 +37,8 @@ def impact_lines(plan: Plan, left_out: Collection[Target], estimate: Estimate | 
 
 def _expected(estimate: Estimate) -> Iterator[str]:
     """Yield how long all of it takes, what that rests on, and for how long something is out of service."""
-    by = "a guess: no run here has done this yet" if not estimate.runs else f"by {counted(estimate.runs, 'run')} here"
-    by = f"partly a guess, {by}" if estimate.runs and estimate.guessed else by
+    by = "estimate: no history" if not estimate.runs else f"by {counted(estimate.runs, 'run')} here"
+    by = f"partly estimated, {by}" if estimate.runs and estimate.guessed else by
     about = "about" if estimate.runs else "perhaps"
     yield f"takes {about} {rounded(estimate.seconds)} in all ({by})"
     if estimate.window:
@@ -68,7 +68,7 @@ def _disruption(impact: Impact, left_out: Collection[Target], *, named: bool) ->
         yield f"{counted(len(only), 'host')} in maintenance mode without a reboot: {said(only)}"
     if impact.power_cycles:
         count = counted(len(impact.power_cycles), "VM")
-        yield f"{count} switched off and on again: {said(impact.power_cycles)}"
+        yield f"{count} power-cycled: {said(impact.power_cycles)}"
     strangers = [t for t in impact.outside if t not in left_out]
     beyond = [t for t in impact.outside if t in left_out]
     if strangers:
@@ -122,7 +122,7 @@ def _rollouts(impact: Impact, *, full: bool) -> Iterator[str]:
     red = grouped((tuple(dict.fromkeys(a.name or a.definition for a in f.alarms)), f.host) for f in impact.found)
     for alarms, hosts in red.items():
         if alarms:
-            yield f"red before this plan, and no obstacle to it: {names(hosts)}: {', '.join(alarms)}"
+            yield f"existing red alarm, ignored: {names(hosts)}: {', '.join(alarms)}"
 
 
 def danger_lines(impact: Impact) -> Iterator[Line]:
@@ -131,7 +131,7 @@ def danger_lines(impact: Impact) -> Iterator[Line]:
     for targets, words in (
         (impact.reboots, "reboot"),
         (windows, "enter maintenance mode"),
-        (impact.power_cycles, "are switched off and on again"),
+        (impact.power_cycles, "are power-cycled"),
     ):
         if targets:
             said = words if len(targets) > 1 else ONE[words]

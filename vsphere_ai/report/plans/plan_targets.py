@@ -21,7 +21,7 @@ FIELD = 38
 
 
 def target_lines(items: Sequence[Item], impact: Impact, *, full: bool) -> Iterator[Line]:
-    """Yield a block per group of targets with equal changes, and a line for those that are as wanted.
+    """Yield a block per group of targets with equal changes, and a line for those that stay.
 
     Where many targets change alike and only in values of their own, one of them is shown, unless `full`.
     """
@@ -44,7 +44,7 @@ def target_lines(items: Sequence[Item], impact: Impact, *, full: bool) -> Iterat
         yield from changes
     same = sorted(t for t in by_target if t not in own)
     if same:
-        yield f"  = {names(same)}  as wanted", 4
+        yield f"  = {names(same)}  in the desired state", 4
 
 
 def _shared(blocks: Sequence[tuple[Line, ...]]) -> tuple[Line, ...]:
@@ -69,7 +69,7 @@ def _sign(items: Sequence[Item]) -> str:
 
 def _item(item: Item, *, new: bool = False) -> Iterator[Line]:
     if not item.changes and not item.stays:
-        yield f"      = {item.kind}  as wanted", 0
+        yield f"      = {item.kind}  in the desired state", 0
     for field in of_new(item.fields) if new else item.fields:
         what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
         change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"

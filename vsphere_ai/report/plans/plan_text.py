@@ -75,7 +75,7 @@ def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
         items = [i for i in plan.items if i.target.kind == kind and (i.stays or not nothing)]
         yield from _section(title, target_lines(items, plan.impact, full=full))
     if nothing:
-        yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} as wanted.", 0
+        yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} in the desired state.", 0
         yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
         yield from _section("OUTPUTS", _outputs(outputs, full))
         return
@@ -101,13 +101,13 @@ def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
 def _uncertain(playbook: str) -> str:
     """Return the title of what is not certain, with the command that shows why; ``before X`` is no playbook to name."""
     named = f" {shell_word(playbook)}" if playbook and " " not in playbook else ""
-    return f"NOT CERTAIN (vsphere-ai check{named} shows the evidence)"
+    return f"WARNINGS (vsphere-ai check{named} shows the evidence)"
 
 
 def _answers(plan: Plan, full: bool) -> Iterator[Line]:
     def said(answer: Answer) -> str:
         words = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
-        return "; ".join(words) or answer.note or "no objection"
+        return "; ".join(words) or answer.note or "passed"
 
     for each in alike(((f"{a.check}: {said(a)}", a.target) for a in plan.answers), shape, full=full):
         yield f"  {names(each.targets)}{of_sample(each)}  {each.value}", 6

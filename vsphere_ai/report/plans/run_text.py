@@ -38,7 +38,7 @@ def run_text(run: Run, width: int = 10_000, *, full: bool = False) -> str:
     """
     total = len(run.outcomes)
     verified = len(run.verified())
-    found = [f"{counted(verified, 'target')} read back and found as planned"] if verified or not run.destroyed else []
+    found = [f"{counted(verified, 'target')} verified"] if verified or not run.destroyed else []
     found += [f"{counted(run.destroyed, 'VM')} destroyed"] if run.destroyed else []
     lines = [", ".join([f"{run.count('done')} of {total} steps done in {duration(run.seconds)}", *found])]
     lines += _balance(run) if any(o.state != "done" for o in run.outcomes) else []

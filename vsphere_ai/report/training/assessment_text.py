@@ -95,7 +95,7 @@ def unanswered(found: Iterable[Assessed]) -> list[str]:
 
 def questions_text(questions: Mapping[str, str], today: date) -> str:
     """Return a file of attestations to fill in: each question as a comment, above an answer without owner."""
-    lines = ["# Answers to what no software can see: yes, no, or not applicable; by whom, when, and until when."]
+    lines = ["# Attestations (manual checks): yes, no, or not applicable; by whom, when, and until when."]
     for rule, question in questions.items():
         until = today.replace(year=today.year + 1, day=min(today.day, 28))
         lines += ["", f"# {question}", f"- rule: {rule}", '  answer: "no"', "  owner: NAME OR ADDRESS"]

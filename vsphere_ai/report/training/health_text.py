@@ -33,7 +33,7 @@ def _lines(vms: Sequence[VmHealth], estate: Sequence[Finding]) -> Iterator[str]:
             if each.remedy:
                 yield f"            -> {safe(each.remedy)}"
     bad = sum(vm.verdict not in ("ok", "info") for vm in vms)
-    yield (f"{counted(len(vms), 'VM')}, {bad} with problems" if bad else f"{counted(len(vms), 'VM')}, all well")
+    yield (f"{counted(len(vms), 'VM')}, {bad} with problems" if bad else f"{counted(len(vms), 'VM')}, all healthy")
 
 
 def _sentence(finding: Finding) -> str:

@@ -79,7 +79,7 @@ class GpuDevices(VmDevices, Judged, Resource):
 
     @abstractmethod
     def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
-        """Yield what stands against a list that is not empty, on the host of the VM."""
+        """Yield the problems of a list that is not empty, on the host of the VM."""
 
     def not_stated(self, target: Target, view: View) -> str:
         """Say what of the VM's devices a playbook cannot state."""

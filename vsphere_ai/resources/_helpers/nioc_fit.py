@@ -61,7 +61,7 @@ def _stated(target: Target, view: View, name: str, wanted: SwitchSettings) -> bo
 def switch_problems(
     target: Target, view: View, name: str, switch: Facts | None, wanted: SwitchSettings
 ) -> Iterator[Problem]:
-    """Yield what stands against bandwidth and pools; `switch` is None for a new one."""
+    """Yield the problems of bandwidth and pools; `switch` is None for a new one."""
     now = nioc.bandwidths(switch) if switch else {}
     have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()} if switch else {}
     bandwidth, pools = nioc.changed(wanted.bandwidth, now), nioc.changed(wanted.resource_pools, have)
@@ -189,7 +189,7 @@ def unread_note(switch: Facts, names: Iterable[str]) -> str:
 
 
 def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
-    """Yield what stands against a port group in a pool of its switch; it may be there already."""
+    """Yield the problems of a port group in a pool of its switch; it may be there already."""
     group = _labelled(view, name, switch)
     if pool in (None, nioc.NO_POOL):
         return
@@ -246,7 +246,7 @@ def group_notes(target: Target, view: View, name: str, pool: str | None, switch:
 
 
 def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[Problem]:
-    """Yield what stands against the bandwidth of adapters that have some."""
+    """Yield the problems of the bandwidth of adapters that have some."""
     for nic in nics:
         name, rule = ethernet.named(view.estate, nic.port_group), "adapters.bandwidth"
         group = view.estate.get(nic.port_group) if ethernet.is_distributed(nic.port_group) else None
@@ -283,7 +283,7 @@ def counts(view: View, nic: NetworkAdapter) -> bool:
 
 
 def kept_problems(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[Problem]:
-    """Yield what stands against bandwidth that is stated and there: without Network I/O Control it is only written."""
+    """Yield the problems of bandwidth that is stated and there: without Network I/O Control it is only written."""
     for nic in nics:
         group = view.estate.get(nic.port_group)
         switch = switch_of(view.estate, group)

@@ -175,7 +175,7 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
 def _list_problems(
     target: Target, view: View, all_: Sequence[NetworkAdapter], fresh: Sequence[NetworkAdapter]
 ) -> Iterator[Problem]:
-    """Yield what stands against the list as a whole: how many, and who else lists some of them."""
+    """Yield the problems of the list as a whole: how many, and who else lists some of them."""
     said = next((state.cards() for state in stated(view, target.ref, HasAdapters)), None) or ()
     if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
         help_ = "list them in one of the two; pvrdma: [...] removes those it does not name"

@@ -105,7 +105,7 @@ class DeviceGroups(AsksMore, GpuDevices):
         return {"groups": tuple(sorted(g.name for g in have)), "members": tuple(members)}
 
     def settle(self, target: Target, view: View) -> Self:
-        """Sort the names (their order means nothing) and add what the groups imply."""
+        """Sort the names (their order does not matter) and add what the groups imply."""
         now = view.state(target.ref, self.kind)
         wanted = tuple(sorted(self.groups if self.groups is not None else (now.groups or ()) if now else ()))
         settled = self.model_copy(update={"groups": wanted})

@@ -156,7 +156,7 @@ class HostGraphics(Judged, SharesGpus, Resource):
         if restarts:
             yield restart(change, "restart, which makes the graphics type active")
         if restarts or moded:
-            summary = "have the host read its graphics devices again"
+            summary = "refresh graphics devices"
             yield invoke(change, MANAGER, "RefreshGraphicsManager", {}, summary, after_reboot=restarts)
 
     def export(self, target: Target, view: View, form: Form) -> Export:

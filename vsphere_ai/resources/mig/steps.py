@@ -35,7 +35,7 @@ def mode_steps(change: Change, view: View, slot: Slot, mode: str, now: GpuMig | 
     if board is None:
         return
     facts = view.facts(target.ref)
-    # a pending change that is taken back needs no reboot: the GPU still is as wanted
+    # a pending change that is taken back needs no reboot: the GPU still is in the desired state
     reboot = board.mig_needs_reboot_on_esxi and (now is None or not (now.mode or "").startswith(mode))
     if now is not None and now.mode != mode and after_boot(now.mode) == mode:
         yield restart(change, f"reboot, which GPU {pci} waits for")

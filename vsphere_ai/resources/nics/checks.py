@@ -51,7 +51,7 @@ def coalesce_problems(target: Target, name: str, wanted: Coalesce, now: Coalesce
 
 
 def ring_problems(target: Target, facts: Facts, nic: Mapping[str, object], wanted: Rings) -> Iterator[Problem]:
-    """Yield what stands against the rings of a NIC."""
+    """Yield the problems of the rings of a NIC."""
     name = str(nic["device"])
     output, most = facts.probes.get(f"{RINGS.name}:{name}"), nic_settings.rings(facts, name, MOST)
     if isinstance(output, ProbeFailure) or (output is None and nic.get("rdmaDevice")):

@@ -82,7 +82,7 @@ class Passthrough(Resource):
                 yield from taken_problems(target, view, address)
 
     def _changing(self, facts: Facts) -> dict[str, bool]:
-        """Return what is wanted of the devices that are not as wanted: what stays is never in the way."""
+        """Return what is wanted of the devices that are not in the desired state: what stays is never in the way."""
         as_they_are = {a: s.enabled for a, s in pci.passthroughs(facts).items() if s.enabled == s.active}
         return {a: on for a, on in sorted((self.devices or {}).items()) if as_they_are.get(a) != on}
 

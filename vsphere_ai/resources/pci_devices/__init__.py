@@ -66,7 +66,7 @@ class PciDevices(GpuDevices):
     )
 
     devices: tuple[Device, ...] | None = setting(
-        "The VM's passthrough devices; their order means nothing, `[]` removes all."
+        "The VM's passthrough devices; their order does not matter, `[]` removes all."
     )
     host: str | None = observed("The host a fixed device ties the VM to.")
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having a device.")

@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 def fixed_problems(place: Place, address: str) -> Iterator[Problem]:
-    """Yield what stands against a device by its address."""
+    """Yield the problems of a device by its address."""
     target, view, on, _ = place
     facts = view.facts(on.ref)
     found, states = pci.devices(facts), pci.passthroughs(facts)
@@ -50,7 +50,7 @@ def _pass_through(view: View, on: Target, address: str) -> str:
 
 
 def dynamic_problems(place: Place, model: Device, count: int) -> Iterator[Problem]:
-    """Yield what stands against a number of devices of one model."""
+    """Yield the problems of a number of devices of one model."""
     target, view, on, _ = place
     facts = view.facts(on.ref)
     there = model.there(facts)

@@ -19,7 +19,7 @@ problem = partial(factories.problem, "port_groups")
 
 
 def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
-    """Yield what stands against a port group on its switch."""
+    """Yield the problems of a port group on its switch."""
     group, switches = networks.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
     message, remedy = meant(estate, target.ref, name, wanted).ambiguity(estate)
     if message and group is None:

@@ -80,7 +80,7 @@ def settled(wanted: Switch, now: Switch | None) -> Switch:
     """Return wanted settings in full: what is left out is taken from the switch, or from vSphere's defaults."""
     have, full = now or NEW, dict[str, object]()
     if set(wanted.uplinks or ()) == set(have.uplinks or ()):
-        full["uplinks"] = have.uplinks  # in which order they are listed means nothing
+        full["uplinks"] = have.uplinks  # in which order they are listed does not matter
     if wanted.shares:
         full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
     if wanted.bandwidth:

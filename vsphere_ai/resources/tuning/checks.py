@@ -31,7 +31,7 @@ def cpu_problems(vm: Target, view: View, cpus: int | None, cores: int | None) ->
 def reservation_problems(
     vm: Target, view: View, wanted: str | None, full: int, latency: str | None
 ) -> Iterator[Problem]:
-    """Yield what stands against a CPU reservation (`full`, `none`, or as it is); `full` is the whole one in MHz."""
+    """Yield the problems of a CPU reservation (`full`, `none`, or as it is); `full` is the whole one in MHz."""
     stated = (view.said(VmHardware, vm.ref) or VmHardware()).cpu_reservation_mhz
     amount = {"full": full, "none": 0}.get(wanted or "")
     if wanted == "full" and full == 0:

@@ -83,7 +83,7 @@ class Uplinks(Resource):
             yield from nic_problems(target, host, name, self.uplinks or {})
 
     def _changing(self, view: View, host: Facts) -> dict[str, Mapping[str, str]]:
-        """Return what is wanted of the switches that are not as wanted: what stays is never in the way."""
+        """Return what is wanted of the switches that are not in the desired state: what stays is never in the way."""
         have = (self.observe(host, view.estate) or Uplinks()).uplinks or {}
         return {name: wanted for name, wanted in (self.uplinks or {}).items() if have.get(name) != wanted}
 

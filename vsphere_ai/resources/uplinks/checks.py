@@ -20,7 +20,7 @@ problem = partial(factories.problem, "uplinks")
 
 
 def switch_problems(target: Target, host: Facts, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what stands against membership in a switch."""
+    """Yield the problems of membership in a switch."""
     version = dvs.version(switch)
     if proxy_of(host, switch) is None and dvs.is_older(dvs.host_version(host), version):
         message = f"ESXi {dvs.host_version(host)} cannot join {switch.name}, which has version {version}"

@@ -67,7 +67,7 @@ class Vgpu(GpuDevices):
         return {"profiles": tuple(sorted(map(_profile, _own(facts)))), "uvm": on == {True} if len(on) < 2 else None}
 
     def settle(self, target: Target, view: View) -> Self:
-        """Sort the profiles (their order means nothing) and add what they imply."""
+        """Sort the profiles (their order does not matter) and add what they imply."""
         now = view.state(target.ref, self.kind)
         profiles = now.profiles if self.profiles is None and now else self.profiles or ()
         wanted = tuple(sorted(p.lower() for p in profiles))
@@ -76,11 +76,14 @@ class Vgpu(GpuDevices):
         return self.with_needs(target, view, large_bar=True, profiles=wanted)
 
     def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
-        """Unknown profiles, profiles the VM's host will not offer, and how many one VM may have."""
+        """Unknown profiles, profiles that the VM's host does not support, and how many one VM may have."""
         wanted = Counter(self.profiles or ())
         for profile in wanted:
             if not offers(host.ref, profile, view):
-                message, help_ = f"{host.name} will not offer {profile}", why_not(target, host, profile, view)
+                message, help_ = (
+                    f"{host.name} does not support vGPU profile {profile}",
+                    why_not(target, host, profile, view),
+                )
                 yield self.problem(target, "profile", message, help_)
         yield from count_problems(target, view, wanted)
         yield from contradictions(target, view)

@@ -22,7 +22,7 @@ def contradictions(target: Target, view: View) -> Iterator[Problem]:
 
 
 def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
-    """Yield what stands against several vGPUs in one VM."""
+    """Yield the problems of several vGPUs in one VM."""
     total = sum(wanted.values())
     if total > 1 and view.estate.about.api_numbers < (8,):
         if total > MAX_BEFORE_8:

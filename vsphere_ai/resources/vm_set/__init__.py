@@ -195,7 +195,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         return self.model_copy(update={**dict.fromkeys(ONCE), **update, "source": source})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """What stands against making, changing or destroying the VM."""
+        """Problems of making, changing or destroying the VM."""
         said = view.said(VmSet, target.ref) or self
         member = member_of(view.estate, target.ref)
         if member is None:

@@ -21,7 +21,7 @@ from vsphere_ai.training.launch import Plan
 
 @dataclass(frozen=True)
 class Export:
-    """A format: how it is written, and what stands against a text of it. `has_rails`: RDMA devices stand in it."""
+    """A format: how it is written, and the problems of a text of it. `has_rails`: RDMA devices stand in it."""
 
     write: Callable[[Plan], str]
     check: Callable[[str], list[Finding]]

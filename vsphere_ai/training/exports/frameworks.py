@@ -36,7 +36,7 @@ def write_tf_config(plan: Plan) -> str:
 
 
 def check_tf_config(text: str) -> list[Finding]:
-    """Return what stands against values of TF_CONFIG, each alone on a line or behind names and tabs."""
+    """Return the problems of values of TF_CONFIG, each alone on a line or behind names and tabs."""
     found, clusters, tasks = [], set(), set()
     for number, line in ((n, x) for n, x in enumerate(text.splitlines(), 1) if x.strip()):
         try:

@@ -103,7 +103,7 @@ def _element(name: str, text: str, line: int) -> Element:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what stands against a topology file."""
+    """Return the problems of a topology file."""
     root, found = read(text)
     return sorted(found) if root is None else sorted(_faults(root))
 

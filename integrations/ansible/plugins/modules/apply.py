@@ -90,7 +90,7 @@ reboots:
   type: list
   elements: str
 power_cycles:
-  description: The VMs that are switched off and on again.
+  description: The VMs that are power-cycled.
   returned: always, unless the playbook cannot be planned
   type: list
   elements: str

@@ -50,7 +50,7 @@ drifted:
   type: list
   elements: dict
 rc:
-  description: The exit code of vsphere-ai; 1 when it is not known whether the estate is as wanted.
+  description: The exit code of vsphere-ai; 1 when it is not known whether the estate is in the desired state.
   returned: when it failed
   type: int
 """

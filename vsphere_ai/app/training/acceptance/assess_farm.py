@@ -46,7 +46,7 @@ _COUNTS: Mapping[FailOn, tuple[str, ...]] = {
 class AssessRequest:
     """What to assess: the farm as a playbook makes it, or as it is; within the limit of the estate request.
 
-    `attestations` is a file of answers to what no software can see.
+    `attestations` is a file of attestations (manual checks).
     """
 
     playbook: Path | None = None

@@ -54,7 +54,7 @@ class _Choosing:
         self._reasons: list[str] = []
 
     def choice(self) -> Choice:
-        """Return the first choice that nothing stands against, else a problem with every reason."""
+        """Return the first choice that nothing blocks, else a problem with every reason."""
         wish = self._wish
         if wish.partner:
             self._node(wish.partner)

@@ -73,7 +73,7 @@ def bench_megatron(request: MegatronRequest, emit: Emit = ignore) -> MegatronRes
     """Train a small model with mock data on VMs, detached as a job is, and judge what it reaches.
 
     The guests need Megatron-LM and PyTorch. `UsageError` where no VM is meant or guests are out of reach; `Refused`
-    where something stands against a start.
+    where something blocks a start.
     """
     expected = _expected(request.options)
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None

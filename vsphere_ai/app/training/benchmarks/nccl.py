@@ -46,7 +46,7 @@ LARGEST = 64 * 1024 * 1024
 class NcclOptions:
     """How it is run: all VMs together, every pair (`pairwise`), a search (`bisect`), or each way of data (`layers`).
 
-    `preflight`: guests are asked first, and nothing starts where something stands against it. `known` are bus
+    `preflight`: guests are asked first, and nothing starts where something blocks it. `known` are bus
     bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
     is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus
     bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.

@@ -60,7 +60,7 @@ class ScaleRequest:
 def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:
     """Run a benchmark on 1, 2, 4 … VMs and on all of them.
 
-    `UsageError` for fewer VMs than two sizes need; `Refused` where something stands against a start.
+    `UsageError` for fewer VMs than two sizes need; `Refused` where something blocks a start.
     """
     options = request.options
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None

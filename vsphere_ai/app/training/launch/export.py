@@ -63,6 +63,6 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
 
 
 def check_job_export(format: str, path: Path) -> list[Finding]:
-    """Return what stands against a file of a format; `InputError` when it cannot be read."""
+    """Return the problems of a file in a format; `InputError` when it cannot be read."""
     require(path, "file")
     return EXPORTS[format].check(quotable_text(path))

@@ -30,7 +30,7 @@ class LaunchRequest:
     mode: Mode
     estate: EstateRequest = field(default_factory=EstateRequest)
     preflight: bool = True
-    """Guests are asked first, and nothing starts where something stands against it."""
+    """Guests are asked first, and nothing starts where something blocks it."""
 
 
 def load_job(path: Path) -> TrainingJob:

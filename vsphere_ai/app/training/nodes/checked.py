@@ -23,7 +23,7 @@ Nodes = tuple[tuple[Node, ...], Mapping[str, NodeState]]
 
 
 def checked(nodes: Nodes, settings: GuestSettings, wanted: Wanted, emit: Emit, *, rule: str) -> tuple[Node, ...]:
-    """Return the nodes with what their guests know of themselves; `Refused` where something stands against a start.
+    """Return the nodes with what their guests know of themselves; `Refused` where something blocks a start.
 
     `rule` is the id of the refusal.
     """

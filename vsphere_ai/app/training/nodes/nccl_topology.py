@@ -108,7 +108,7 @@ def save_topologies(result: TopologyResult, folder: Path) -> tuple[Path, ...]:
 
 
 def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) -> list[Finding]:
-    """Return what stands against a topology file; for VMs also where it differs from the hosts of the VMs.
+    """Return the problems of a topology file; for VMs also where it differs from the hosts of the VMs.
 
     `UsageError` when there is no such file.
     """

@@ -41,7 +41,7 @@ _IP_V6_MORE = 20
 
 @dataclass(frozen=True)
 class Preflight:
-    """What stands against a start, and the nodes with what their guests know of themselves.
+    """Problems that block a start, and the nodes with what their guests know of themselves.
 
     `seen` is what was seen of each by the name of its VM.
     """
@@ -52,12 +52,12 @@ class Preflight:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing stands against a start."""
+        """Whether nothing blocks a start."""
         return not self.findings
 
     @property
     def exit_code(self) -> int:
-        """Return 0, or 1 where something stands against a start."""
+        """Return 0, or 1 where something blocks a start."""
         return int(bool(self.findings))
 
 

@@ -1,7 +1,7 @@
 """Rules between VMs bind where DRS chooses the host; by hand a VM may be anywhere.
 
 vSphere API, RuleViolation. That DRS refuses a power-on which no host allows was reported in public
-(github.com/cloudfoundry/bosh-vsphere-cpi-release issue 223). VMs that stand against a rule made later run on; a rule
+(github.com/cloudfoundry/bosh-vsphere-cpi-release issue 223). VMs that break a rule made later run on; a rule
 that keeps VMs together asks for a host where one of them runs (unverified).
 """
 

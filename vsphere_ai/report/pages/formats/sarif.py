@@ -1,4 +1,4 @@
-"""SARIF 2.1.0 of a report: what stands against it, for code scanning in merge requests.
+"""SARIF 2.1.0 of a report: its problems, for code scanning in merge requests.
 
 Format: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 """
@@ -25,7 +25,7 @@ _ORDER = tuple(LEVELS)
 
 
 def sarif(report: Report) -> str:
-    """Return what stands against a report as SARIF; at most `MOST` results and `MOST_BYTES`, and it says so."""
+    """Return the problems of a report as SARIF; at most `MOST` results and `MOST_BYTES`, and it says so."""
     results = sorted(report.results, key=lambda r: _ORDER.index(r.status))
     rules = {rule: n for n, rule in enumerate(sorted({r.rule for r in results}))}
     driver = {"name": "vsphere-ai", "version": __version__, "rules": [{"id": safe(rule)} for rule in rules]}

@@ -30,7 +30,7 @@ def plan_timeline(plan: Entry) -> Section:
     hosts = {target["name"] for target in steps.values() if target["kind"] == "host"}
     heads = ("target", "first step after", "last step ends after", "time in steps")
     rows = tuple(_planned_row(name, own) for name, own in spans.items())
-    by = "by earlier runs here" if expected.get("runs") else "a guess: no run here has done this yet"
+    by = "by earlier runs here" if expected.get("runs") else "estimate: no history"
     note = f"How long it is expected to take: {by}."
     return _section("Expected rollout", spans, hosts, (heads, rows, note))
 
