@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import paramiko
 import pytest
@@ -139,12 +140,16 @@ def test_what_nothing_has_used_for_a_while_is_closed_and_opened_again(host, pool
 
 
 def test_what_is_used_again_and_again_stays_open(host, pool, monkeypatch):
-    monkeypatch.setattr(ssh_pool, "IDLE", 0.3)
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end:
+    now = [time.monotonic()]
+    monkeypatch.setattr(ssh_pool, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
+    for _ in range(5):
         run(pool, "ask")
-        time.sleep(0.02)
-    assert host.attempts == 1
+        now[0] += 0.9 * ssh_pool.IDLE
+        pool._close_idle()
+    assert (host.attempts, open_now(host)) == (1, 1)
+    now[0] += 0.2 * ssh_pool.IDLE
+    pool._close_idle()
+    until(lambda: open_now(host) == 0)
 
 
 def test_the_end_closes_all(host, pool):
