@@ -212,10 +212,10 @@ def test_a_rule_of_the_table_is_in_the_source():
 
 
 VERBS = {
-    "Add", "Accept", "Adopt", "Apply", "Ask", "Assess", "Benchmark", "Bring", "Calculate", "Carry", "Check", "Compare",
-    "Destroy", "Explain", "Follow", "Give", "Go", "Judge", "Keep", "Launch", "Let", "List", "Look", "Make", "Measure",
-    "Plant", "Print", "Put", "Read", "Release", "Remove", "Replace", "Report", "Run", "Serve", "Show", "Start", "Stop",
-    "Train", "Write",
+    "Accept", "Add", "Adopt", "Apply", "Ask", "Assess", "Benchmark", "Bring", "Calculate", "Carry", "Check", "Close",
+    "Compare", "Destroy", "Explain", "Follow", "Import", "Inject", "Keep", "Launch", "Let", "List", "Look", "Make",
+    "Measure", "Plant", "Print", "Put", "Read", "Recreate", "Release", "Remove", "Replace", "Report", "Revert", "Run",
+    "Serve", "Show", "Start", "Stop", "Train", "Validate", "Write",
 }  # fmt: skip
 
 

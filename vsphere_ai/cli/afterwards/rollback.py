@@ -43,7 +43,7 @@ class _Flags(TypedDict):
 def command(
     run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Unpack[_Flags]
 ) -> int:
-    """Go back to what RUN found before it changed anything; shown and approved like any plan.
+    """Revert RUN to the state before its first change; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
     The plan names all of these.

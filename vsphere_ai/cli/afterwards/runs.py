@@ -55,7 +55,7 @@ def _list(form: str) -> int:
 @click.argument("run")
 @yes_option
 def close(run: str, *, yes: bool) -> int:
-    """Give RUN up: it is over, whatever is left of it. Asks no vCenter and puts nothing back.
+    """Close RUN and discard its pending actions. Asks no vCenter and puts nothing back.
 
     Shows what is left open first. `resume RUN --cleanup` puts that back instead.
     """

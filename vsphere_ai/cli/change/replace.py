@@ -1,4 +1,4 @@
-"""`vsphere-ai replace`: makes VMs of a set anew."""
+"""`vsphere-ai replace`: recreates VMs of a set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addr
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **more: bool
 ) -> int:
-    """Destroy VMs of a set that PLAYBOOK makes, and make them again: same name, number, MAC and IP addresses.
+    """Recreate VMs of a set that PLAYBOOK makes: same name, number, MAC and IP addresses.
 
     Their disks are lost. Their number is asked for; without a terminal, give --yes --destroy N. Other VMs, and what the
     playbook says of hosts, are not changed.

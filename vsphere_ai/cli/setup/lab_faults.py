@@ -20,7 +20,7 @@ Find = Callable[[], Any]
 
 @click.group()
 def faults() -> None:
-    """Let calls, commands, hosts and connections of the lab fail."""
+    """Inject faults into calls, commands, hosts and connections of the lab."""
 
 
 @faults.command("set")
@@ -94,13 +94,13 @@ def mark(find: Find) -> None:
 
 
 @click.command()
-@click.option("--since", type=click.IntRange(0), help="Judge what came after this entry of the ledger.")
+@click.option("--since", type=click.IntRange(0), help="Validate what came after this entry of the ledger.")
 @click.option("--max-down", type=click.IntRange(0), default=1, show_default=True, help="Hosts of a cluster at once.")
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
 @format_option()
 @click.pass_obj
 def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
-    """Judge what was done to the farm: nothing twice, nothing left behind. Ends with 1 when something was."""
+    """Validate the run: nothing done twice, nothing left behind. Ends with 1 when something was."""
     found = find().check(since=since, max_down=max_down)
     names = [v["name"] for v in found["invariants"]]
     unknown = [name for name in skip if name not in names]
