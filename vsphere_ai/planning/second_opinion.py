@@ -153,7 +153,7 @@ def _admitted(reply: Reply, ours: _Ours) -> Finding | None:
         return None
     verb = reply.oracle.words.removeprefix("to ")
     message = f"vCenter would {verb}{ours.name(reply.host)}, and what was read refuses it: {why}"
-    evidence = ((reply.oracle.name, "no objection"),)
+    evidence = ((reply.oracle.name, "passed"),)
     return Finding(reply.target, ADMITS, "warn", message, HELP[ADMITS], evidence, reply.oracle.source)
 
 

@@ -13,7 +13,7 @@ from vsphere_ai.errors import UsageError
 @click.option("--clear", is_flag=True, help="Remove all of them.")
 @click.pass_obj
 def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
-    """Inject hardware faults into the lab, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without any, show them.
+    """Inject hardware faults, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without one, list them.
 
     They replace those of before.
     """

@@ -113,7 +113,7 @@ def _plan_lines(shards: Sequence[Planned], totals: Totals, budget: int | None) -
         place = world_words(plan.world) if plan.world else f"vCenter {quoted(shard.vcenter)}"
         yield f"{place}  plan {plan.digest[:8]}  {counted(len(plan.steps), 'step')}", 4
         targets = sorted({i.target for i in plan.items if i.changes})
-        yield f"  changes {names(targets)}" if targets else "  nothing to do: all settings as wanted", 4
+        yield f"  changes {names(targets)}" if targets else "  nothing to do: all settings in the desired state", 4
         yield from problem_lines((p.finding for p in plan.problems), full=False)
     dangers = [(s.vcenter, line) for s in shards if not s.plan.problems for line in _dangers(s.plan)]
     if dangers:
