@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View

@@ -58,7 +58,7 @@ ELSEWHERE: set[tuple[str, str]] = set()  <<< (rule, verdict) that depends on oth
 
 def test_the_remedy_is_possible(world):
     (finding,) = host_$name.check(world.host, world.view({world.host.ref: {POWER: "poweredOff"}}))
-    assert (finding.verdict, finding.help) == ("fail", "power the host on first")
+    assert (finding.verdict, finding.remedy) == ("fail", "power the host on first")
 '''
 
 SCAFFOLD = Scaffold(

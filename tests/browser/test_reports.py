@@ -8,7 +8,6 @@ import pytest
 from support import large_fleets, large_reports
 from support.chromium import WIDTHS
 from support.gates import busy
-from vsphere_ai.report.pages.check_page import check_report
 
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.fleet_page import fleet_report

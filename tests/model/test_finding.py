@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from support.machines import ESX1
+from support.estates import ESX1
 
 from vsphere_ai.model.finding import VERDICTS, Finding, by_target, exit_code, seriousness, worst
 
