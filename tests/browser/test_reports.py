@@ -20,7 +20,7 @@ from vsphere_ai.report.pages.trace_page import trace_report
 REPORTS = {
     "plan": (large_reports.plan, plan_report),
     "run": (large_reports.run, run_report),
-    "check": (large_reports.check, check_report),
+    "check": (large_reports.check, findings_report),
     "trace": (large_reports.trace, trace_report),
     "capacity": (large_reports.capacity, capacity_report),
     "fleet": (large_fleets.run, lambda both: fleet_report(*both, {})),
