@@ -10,6 +10,7 @@ from support.chromium import WIDTHS
 from support.gates import busy
 
 from vsphere_ai.report.pages.capacity_page import capacity_report
+from vsphere_ai.report.pages.findings_page import findings_report
 from vsphere_ai.report.pages.fleet_page import fleet_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, html
