@@ -23,7 +23,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture measures coverage record bench lab docs site man wheel lock sbom clean
+.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture measures coverage changelog record bench lab docs site man wheel lock sbom clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -153,6 +153,9 @@ coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure r
 	@$(BIN)/coverage report --skip-covered --show-missing
 	@$(BIN)/coverage json -q -o - | $(BIN)/python -c 'import json, sys; t = json.load(sys.stdin)["totals"]; \
 	p = 100 * t["covered_branches"] / t["num_branches"]; print(f"branches of the pure rooms: {p:.1f} %"); sys.exit(p < 90)'
+
+changelog: $(BIN)/python  ## put the items of changes/*.md into the CHANGELOG
+	@$(BIN)/python -m tools.changes
 
 record: $(VENV)/.installed-test  ## record the API sessions of tests/recorded anew, from the lab
 	@$(BIN)/python tests/recorded/record.py
