@@ -51,7 +51,7 @@ class Departures:
     _next: int = 0
 
     def run(self, roll: Roll) -> list[Problem]:
-        """Go through the windows of a cluster in their order, and return what stands against them."""
+        """Go through the windows of a cluster in their order, and return what blocks them."""
         for at, host in enumerate(roll.hosts):
             near = roll.at_a_time - 1
             out = roll.hosts[max(at - near, 0) : at + near + 1]

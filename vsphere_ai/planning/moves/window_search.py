@@ -28,7 +28,7 @@ ORDERS, FEW_ORDERS = 120, 4
 
 
 class Judged(NamedTuple):
-    """What stands against one order of windows; no order that begins alike, up to position `refused`, is possible."""
+    """Problems of one order of windows; no order that begins alike, up to position `refused`, is possible."""
 
     moves: Moves
     problems: list[Problem]
@@ -36,7 +36,7 @@ class Judged(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The first thing that stands against it, "" where nothing does."""
+        """The first thing that blocks it, "" where nothing does."""
         against = [*self.moves.problems, *self.problems]
         return min(against, key=by_target).message if against else ""
 
@@ -71,7 +71,7 @@ class Windows:
         return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
 
     def judge(self, roll: Roll) -> Judged:
-        """Return what stands against the windows of one cluster."""
+        """Return the problems of the windows of one cluster."""
         moves = self.mover.of(roll)
         together = roll.at_a_time > 1 and not self._off.keys().isdisjoint(roll.hosts)
         if not (self.by_drs or moves.by_host or together):
@@ -90,7 +90,7 @@ class Windows:
 def roll_outs(
     given: Iterable[Roll], windows: Windows, begun: Collection[Target]
 ) -> tuple[tuple[Roll, ...], Moves, list[Problem]]:
-    """Return the roll-outs as they are possible, the moves of all windows, and what stands against them."""
+    """Return the roll-outs as they are possible, the moves of all windows, and what blocks them."""
     rolls: list[Roll] = []
     moves, problems = Moves(), list[Problem]()
     for asked in given:
@@ -102,7 +102,7 @@ def roll_outs(
 
 
 def searched(roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Target]) -> tuple[Roll, Judged]:
-    """Return the first way to roll out that nothing stands against; where there is none, the given one.
+    """Return the first way to roll out that nothing blocks; where there is none, the given one.
 
     Fewer hosts at a time are tried first, then other orders, one host at a time. Hosts that an earlier attempt has
     `begun` stay the first ones.
