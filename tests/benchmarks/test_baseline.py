@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from support.nccl_tables import Job, Layout, text_of
 
 from vsphere_ai.benchmarks.baseline import Expected, baseline_text, compare, gate, learn, read_baseline
-from vsphere_ai.benchmarks.checks import Check, is_passed, worst
+from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 from vsphere_ai.benchmarks.published import alike, figures
 from vsphere_ai.benchmarks.statistics import Sensitivity, norm, outliers
 from vsphere_ai.errors import InputError
+from vsphere_ai.model.finding import worst
 
 
 def runs(*speeds, ranks=16, operation="all_reduce", size=1 << 30):
@@ -27,7 +28,7 @@ def runs(*speeds, ranks=16, operation="all_reduce", size=1 << 30):
 
 
 def rule(comparisons):
-    return [(check := gate(c)) and (check.rule, check.level) for c, _ in comparisons]
+    return [(check := gate(c)) and (check.rule, check.verdict) for c, _ in comparisons]
 
 
 def test_what_is_learned_has_no_outliers_and_keeps_the_spread():
@@ -83,11 +84,11 @@ def test_what_is_not_measured_is_not_passed():
 
 
 def test_unknown_ranks_above_a_warning_and_is_no_pass():
-    checks = [Check("a", "note", ""), Check("b", "warn", ""), Check("c", "unknown", "")]
+    checks = [of_run("a", "info", ""), of_run("b", "warn", ""), of_run("c", "unknown", "")]
     assert worst(checks) == "unknown"
     assert not is_passed(checks)
     assert is_passed(checks[:2])
-    assert worst([]) is None
+    assert worst([]) == "pass"
 
 
 @given(st.lists(st.floats(95, 105), min_size=3, max_size=40), st.lists(st.floats(1, 70), max_size=10))

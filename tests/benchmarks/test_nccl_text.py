@@ -173,7 +173,7 @@ def test_every_check_is_on_its_page():
     code = "".join(path.read_text("utf-8") for path in (root / "vsphere_ai" / "benchmarks").rglob("*.py"))
     page = (root / "docs" / "benchmarks.md").read_text("utf-8")
     explained = set(re.findall(r"^\| `(nccl[\w.-]+)` \|", page, re.MULTILINE))
-    assert set(re.findall(r'Check\("(nccl[\w.-]+)"', code)) | {"nccl.run-failed"} == explained
+    assert set(re.findall(r'of_run\("(nccl[\w.-]+)"', code)) | {"nccl.run-failed"} == explained
 
 
 def job(operation="all_reduce", ranks=16, **layout):

@@ -76,7 +76,7 @@ def test_no_text_stops_the_reader(lines):
 
 
 def rules(rates):
-    return [(c.rule, c.level) for _, c in judged_rails(rates) if c]
+    return [(c.rule, c.verdict) for _, c in judged_rails(rates) if c]
 
 
 def test_a_rail_at_half_speed_is_named_and_noise_is_not():

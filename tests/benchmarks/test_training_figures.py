@@ -150,7 +150,7 @@ def test_a_baseline_of_megatron_is_written_read_and_gates():
     assert megatron_baseline.expected_for(made, "sanity", 16) is None
     assert megatron_gate(130.0, made[0], 0.1) is None
     assert megatron_gate(120.0, made[0], 0.1).rule == "megatron.below-baseline"
-    assert megatron_gate(None, made[0], 0.1).level == "unknown"
+    assert megatron_gate(None, made[0], 0.1).verdict == "unknown"
 
 
 @pytest.mark.parametrize(

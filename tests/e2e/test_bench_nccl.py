@@ -176,10 +176,10 @@ def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli,
     ]
     assert result.exit_code == 1
     bench.lab.set_defects({"kind": "rail-down", "vm": "trn-02"})
-    assert [(c.rule, c.level) for c in bench_rdma(RdmaRequest(nodes)).checks] == [("rdma.not-measured", "unknown")]
+    assert [(c.rule, c.verdict) for c in bench_rdma(RdmaRequest(nodes)).checks] == [("rdma.not-measured", "unknown")]
     bench.lab.set_defects({"kind": "process-left", "vm": "trn-02"})
     left = bench_rdma(RdmaRequest(nodes))
-    assert ([(c.rule, c.level) for c in left.checks], left.exit_code) == ([("bench.left", "fail")], 1)
+    assert ([(c.rule, c.verdict) for c in left.checks], left.exit_code) == ([("bench.left", "fail")], 1)
 
 
 def with_device(node):

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import yaml
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.statistics import Norm, Sensitivity, norm
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.finding import Finding
 
 FORMAT = 1
 TOLERANCE = 0.1
@@ -146,14 +147,14 @@ def _measured(expected: Expected, run: NcclRun) -> float | None:
     return max((row.busbw for row in run.rows if row.size == expected.size and row.measures), default=None)
 
 
-def gate(comparison: Comparison, tolerance: float = TOLERANCE) -> Check | None:
+def gate(comparison: Comparison, tolerance: float = TOLERANCE) -> Finding | None:
     """Return what is wrong with a result, None where it is as expected: `fail` below, `unknown` when missing."""
     expected, share = comparison.expected, comparison.share
     what = f"{expected.operation}{f' on {expected.ranks} ranks' if expected.ranks else ''}"
     at = f" at {expected.size} bytes" if expected.size else ""
     if share is None:
-        return Check("nccl.not-measured", "unknown", f"{what}{at}: not measured", "run it: what is missing is no pass")
+        return of_run("nccl.not-measured", "unknown", f"{what}{at}: not measured", "run it: what is missing is no pass")
     if share >= 1 - tolerance:
         return None
     text = f"{what}{at}: {comparison.measured:.2f} GB/s is {1 - share:.1%} below the baseline {expected.busbw:.2f}"
-    return Check("nccl.below-baseline", "fail", text)
+    return of_run("nccl.below-baseline", "fail", text)

@@ -1,31 +1,17 @@
-"""Check of a result: a rule, how serious it is, and a sentence. What could not be measured is worse than a warning."""
+"""Findings about a measurement: what could not be measured is worse than a warning, and has not passed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
-Level = Literal["fail", "unknown", "warn", "note"]
-LEVELS: tuple[Level, ...] = ("fail", "unknown", "warn", "note")
-"""From the worst to the least. `fail` and `unknown` mean: not passed."""
+from vsphere_ai.model.finding import Finding, Verdict
 
 
-@dataclass(frozen=True)
-class Check:
-    """What was noticed about a result; `rule` is its id, `remedy` what to do, empty where nothing."""
-
-    rule: str
-    level: Level
-    message: str
-    remedy: str = ""
+def of_run(rule: str, verdict: Verdict, message: str, remedy: str = "") -> Finding:
+    """Return what was noticed about a run or its result as a whole."""
+    return Finding(None, rule, verdict, message, remedy)
 
 
-def is_passed(checks: Iterable[Check]) -> bool:
+def is_passed(findings: Iterable[Finding]) -> bool:
     """Return whether nothing failed and nothing that had to be measured is missing."""
-    return not any(c.level in ("fail", "unknown") for c in checks)
-
-
-def worst(checks: Iterable[Check]) -> Level | None:
-    """Return the worst level; None without checks."""
-    return min((c.level for c in checks), key=LEVELS.index, default=None)
+    return not any(f.verdict in ("fail", "unknown") for f in findings)

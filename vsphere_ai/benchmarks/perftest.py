@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.nccl_run import printed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Rail
 
 MAX_LINE, MAX_ROWS, MAX_RUNS = 1024, 256, 256
@@ -105,23 +106,23 @@ class RailRate:
     speed: float | None = None
 
 
-def judged_rails(rates: Sequence[RailRate]) -> Iterator[tuple[RailRate, Check | None]]:
+def judged_rails(rates: Sequence[RailRate]) -> Iterator[tuple[RailRate, Finding | None]]:
     """Yield every rail with what is to say of it; None where it is as fast as the others and its link."""
     known = [r.measured for r in rates if r.measured is not None]
     middle = median(known) if known else 0.0
     return ((rate, _judged(rate, middle)) for rate in rates)
 
 
-def _judged(rate: RailRate, middle: float) -> Check | None:
+def _judged(rate: RailRate, middle: float) -> Finding | None:
     name = f"{rate.rail} of {rate.vm}"
     if rate.measured is None:
-        return Check("rdma.not-measured", "unknown", f"{name}: not measured")
+        return of_run("rdma.not-measured", "unknown", f"{name}: not measured")
     if rate.measured < HALF * middle:
         text = f"{name} reaches {rate.measured:.1f} Gb/s, {rate.measured / middle:.0%} of the other rails"
-        return Check("rdma.half-speed", "fail", text, "check its link speed, PCIe width, and the switch port")
+        return of_run("rdma.half-speed", "fail", text, "check its link speed, PCIe width, and the switch port")
     if rate.measured < LINE_RATE_SHARE * (rate.speed or 0):
         text = f"{name} reaches {rate.measured:.1f} of {rate.speed:g} Gb/s"
-        return Check("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
+        return of_run("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
     return None
 
 

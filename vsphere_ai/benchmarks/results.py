@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.benchmarks.baseline import Expected, compare, gate
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.published import Figure, alike
+from vsphere_ai.model.finding import Finding
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class ParsedRun:
 
     file: str
     run: NcclRun
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
     published: tuple[Figure, ...] = ()
 
 
@@ -35,7 +36,7 @@ class ParseResult:
     """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one."""
 
     runs: tuple[ParsedRun, ...]
-    missing: tuple[Check, ...] = ()
+    missing: tuple[Finding, ...] = ()
     learned: tuple[Expected, ...] = ()
 
     @property
@@ -48,7 +49,7 @@ def judge_runs(
     found: Sequence[tuple[str, NcclRun]], expected: Sequence[Expected], tolerance: float, started: Started
 ) -> ParseResult:
     """Judge runs, each with the name of its file; `tolerance` is the share by which one may be below a baseline."""
-    below: dict[int, list[Check]] = {}
+    below: dict[int, list[Finding]] = {}
     missing = []
     for comparison, run in compare([run for _, run in found], expected, started.ranks):
         check = gate(comparison, tolerance)

@@ -18,6 +18,7 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import About
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Effect, FieldChange, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
@@ -283,6 +284,8 @@ def plain(value: Any) -> Any:
         return value
     if kind is Target:
         return {"kind": value.kind, "name": value.name, "ref": value.ref}
+    if isinstance(value, Finding):
+        return FindingDocument.of(value).as_json()
     if isinstance(value, BaseModel):
         return {k: plain(getattr(value, k)) for k in kind.model_fields}
     if hasattr(value, "__dataclass_fields__"):

@@ -142,7 +142,7 @@ def test_what_a_gpu_still_lists_when_it_has_ended_is_left(bench):
     bench.guests.nvidia_smi("trn-02", f"cat {pids} 2>/dev/null; true\n")
     bench.guests.nvidia_smi("trn-01", "exit 255\n")
     found = bench.interrupted(lambda: pids.exists() and len(pids.read_text().split()) == 2)
-    assert [(c.rule, c.level) for c in found.left] == [("bench.left", "fail")] * 2
+    assert [(c.rule, c.verdict) for c in found.left] == [("bench.left", "fail")] * 2
     assert "nvidia-smi does not answer" in found.left[0].message
     listed = set(pids.read_text().split())
     assert len(listed) == 2

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, inf, isinf
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.collectives import Collective
 from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun, Printed, Row
+from vsphere_ai.model.finding import Finding, seriousness
 
 SLACK = 1e-9
 """Relative error of our own arithmetic."""
@@ -74,59 +75,58 @@ def inferred_ranks(run: NcclRun) -> Ranks | None:
     return Ranks(ceil(low - 1e-6), high if isinf(high) else floor(high + 1e-6))
 
 
-def nccl_checks(run: NcclRun, ranks: int | None = None) -> tuple[Check, ...]:
+def nccl_checks(run: NcclRun, ranks: int | None = None) -> tuple[Finding, ...]:
     """Return what is to say of a run, the worst first; `ranks` is the number it was started with, where known."""
     found = [*_as_run(run), *_rank_checks(run, ranks), *_arithmetic(run), *_validation(run), *_transports(run)]
-    order = {"fail": 0, "unknown": 1, "warn": 2, "note": 3}
-    return tuple(sorted(found, key=lambda c: order[c.level]))
+    return tuple(sorted(found, key=lambda c: -seriousness(c)))
 
 
-def _as_run(run: NcclRun) -> Iterator[Check]:
+def _as_run(run: NcclRun) -> Iterator[Finding]:
     first = [d.host for d in run.devices if d.rank == 0]
     times = max(run.headers, run.tables, len(first))
     if times > 1:
         hosts = f", on {', '.join(sorted(set(first))[:EXAMPLES])}" if first else ""
         text = f"each process ran alone: headers or rank 0 are listed {times} times{hosts}"
-        yield Check("nccl.no-mpi", "fail", text, "build nccl-tests with MPI=1, and start it with the same MPI")
+        yield of_run("nccl.no-mpi", "fail", text, "build nccl-tests with MPI=1, and start it with the same MPI")
     for failure in run.failures:
-        yield Check("nccl.error", "fail", failure)
+        yield of_run("nccl.error", "fail", failure)
     is_failed = bool(run.failures) or run.peak is None
     for warning in run.warnings:
         if is_failed:
-            yield Check("nccl.cause", "fail", f"NCCL reports: {warning}", _remedy(warning))
+            yield of_run("nccl.cause", "fail", f"NCCL reports: {warning}", _remedy(warning))
         else:
-            yield Check("nccl.warning", "warn", f"NCCL reports: {warning}", _remedy(warning))
+            yield of_run("nccl.warning", "warn", f"NCCL reports: {warning}", _remedy(warning))
     if run.peak is None:
-        yield Check("nccl.no-rows", "unknown", "nothing was measured: the table has no rows")
+        yield of_run("nccl.no-rows", "unknown", "nothing was measured: the table has no rows")
     elif run.out_of_bounds is None and run.average is None:
-        yield Check("nccl.no-end", "warn", "the footer is missing: the run was cut off, or its text was")
+        yield of_run("nccl.no-end", "warn", "the footer is missing: the run was cut off, or its text was")
     if run.unread:
         text = f"{run.unread} lines of the table cannot be read: other output was written into them, or not a number"
-        yield Check("nccl.unread", "warn", text)
+        yield of_run("nccl.unread", "warn", text)
     if run.dropped:
-        yield Check("nccl.dropped", "warn", f"{run.dropped} rows beyond the first {len(run.rows)} were not kept")
+        yield of_run("nccl.dropped", "warn", f"{run.dropped} rows beyond the first {len(run.rows)} were not kept")
 
 
-def _rank_checks(run: NcclRun, ranks: int | None) -> Iterator[Check]:
+def _rank_checks(run: NcclRun, ranks: int | None) -> Iterator[Finding]:
     found = inferred_ranks(run)
     name = run.collective.name if run.collective else ""
     if found and found.contradict:
         text = f"bus and algorithm bandwidth do not belong together: no number of ranks of {name} gives every row"
-        yield Check("nccl.ratio", "fail", text)
+        yield of_run("nccl.ratio", "fail", text)
         return
     for count, of in ((ranks, "it was started with"), (run.declared_ranks, "its Rank lines list")):
         if found and count and count not in found:
             text = f"the bandwidths are those of {found} ranks, but {of} {count}"
-            yield Check("nccl.ranks", "fail", text, "the table is of another run, or not all ranks took part")
+            yield of_run("nccl.ranks", "fail", text, "the table is of another run, or not all ranks took part")
         elif count and (wrong := _scale(run, count)) is not None:
             text = f"sizes are those of {wrong:g} ranks (size / (count × bytes of an element)), but {of} {count}"
-            yield Check("nccl.ranks", "fail", text)
+            yield of_run("nccl.ranks", "fail", text)
     if ranks and run.declared_ranks and ranks != run.declared_ranks * run.groups:
         text = f"{run.declared_ranks * run.groups} ranks took part, started with {ranks}"
-        yield Check("nccl.ranks", "fail", text)
+        yield of_run("nccl.ranks", "fail", text)
     if run.collective is None and run.rows:
         names = ", ".join(c.name for c in run.collectives) or "none that is known"
-        yield Check("nccl.collective", "note", f"the text does not name the collective; its columns fit: {names}")
+        yield of_run("nccl.collective", "info", f"the text does not name the collective; its columns fit: {names}")
 
 
 def _scale(run: NcclRun, count: int) -> float | None:
@@ -136,38 +136,38 @@ def _scale(run: NcclRun, count: int) -> float | None:
     return wrong[-1] if wrong and run.collective and run.collective.timed else None
 
 
-def _arithmetic(run: NcclRun) -> Iterator[Check]:
+def _arithmetic(run: NcclRun) -> Iterator[Finding]:
     low, high = run.header.get("minBytes"), run.header.get("maxBytes")
     outside = [r.size for r in run.rows if r.size > (high or inf) or 0 < r.size < (low or 0) // 2]
     if outside:
         text = f"{len(outside)} rows are outside of the header's {low} to {high} bytes: {_some(outside)}"
-        yield Check("nccl.sizes", "fail", text, "header and rows are of different runs")
+        yield of_run("nccl.sizes", "fail", text, "header and rows are of different runs")
     collective = run.collective
     if collective and _is_timed(run, collective):
         wrong = [row.size for row, m in _measures(run) if not _is_size_over_time(row, m)]
         if wrong:
             text = f"algorithm bandwidth is not size / time in {len(wrong)} measurements: sizes {_some(wrong)}"
-            yield Check("nccl.time", "fail", text, "figures were edited, or put together from different runs")
+            yield of_run("nccl.time", "fail", text, "figures were edited, or put together from different runs")
     if run.average is not None and run.rows and not run.dropped:
         every = [m.busbw for _, m in _measures(run)]
         mean = Printed(sum(b.value for b in every) / len(every), sum(b.half for b in every) / len(every))
         if not _meet(mean, run.average):
             text = f"the average bus bandwidth {run.average.value:g} GB/s is not that of the rows ({mean.value:.4f})"
-            yield Check("nccl.average", "warn", f"{text}: rows are missing")
+            yield of_run("nccl.average", "warn", f"{text}: rows are missing")
     if run.average_ok is False:
-        yield Check("nccl.min-bandwidth", "fail", "the average is below 0.9 × NCCL_TESTS_MIN_BW")
+        yield of_run("nccl.min-bandwidth", "fail", "the average is below 0.9 × NCCL_TESTS_MIN_BW")
     if any(a.size > b.size for a, b in pairwise(run.rows)):
-        yield Check("nccl.order", "warn", "sizes do not ascend: rows of several runs or processes may be mixed")
+        yield of_run("nccl.order", "warn", "sizes do not ascend: rows of several runs or processes may be mixed")
 
 
-def _validation(run: NcclRun) -> Iterator[Check]:
+def _validation(run: NcclRun) -> Iterator[Finding]:
     bad = [row.size for row, m in _measures(run) if m.wrong and not run.has_differences]
     if bad or run.bounds_ok is False or run.out_of_bounds:
         values = f"{run.out_of_bounds} values out of bounds" if run.out_of_bounds else "wrong values"
         where = f": sizes {_some(bad)}" if bad else ""
-        yield Check("nccl.wrong", "fail", f"results are wrong: {values}{where}", "data is corrupted on its way")
+        yield of_run("nccl.wrong", "fail", f"results are wrong: {values}{where}", "data is corrupted on its way")
     elif run.rows and all(m.wrong is None for _, m in _measures(run)):
-        yield Check("nccl.not-validated", "note", "results were not validated (-c 0)")
+        yield of_run("nccl.not-validated", "info", "results were not validated (-c 0)")
 
 
 def _remedy(warning: str) -> str:
@@ -175,27 +175,27 @@ def _remedy(warning: str) -> str:
     return COMPLETIONS.get(int(status[1]), "") if status else ""
 
 
-def _transports(run: NcclRun) -> Iterator[Check]:
+def _transports(run: NcclRun) -> Iterator[Finding]:
     seen = run.transport
     if not seen.is_seen:
         text = "the text does not show whether RDMA was used"
-        yield Check("nccl.transport", "note", text, "run with NCCL_DEBUG=INFO")
+        yield of_run("nccl.transport", "info", text, "run with NCCL_DEBUG=INFO")
         return
     rdma = seen.between_nodes
     if seen.tcp:
         none = seen.no_rdma_device and seen.tcp == "Socket"
         why = "NCCL found no RDMA device" if none else f"NCCL used TCP (NET/{seen.tcp})"
         remedy = "check the RDMA device in the guest, NCCL_IB_HCA and NCCL_IB_DISABLE"
-        yield Check("nccl.socket", "fail", f"{why} between nodes", remedy)
+        yield of_run("nccl.socket", "fail", f"{why} between nodes", remedy)
     elif rdma:
         direct = sum(count for n, count in rdma.items() if n.endswith("/GDRDMA"))
         rest = sum(rdma.values()) - direct
-        yield Check("nccl.rdma", "note", f"{sum(rdma.values())} channels over {', '.join(sorted(rdma))}")
+        yield of_run("nccl.rdma", "info", f"{sum(rdma.values())} channels over {', '.join(sorted(rdma))}")
         if rest:
             text = f"{rest} of {direct + rest} channels go through the memory of the guest: no GPUDirect RDMA"
-            yield Check("nccl.no-gpudirect", "warn", text, "see NCCL_NET_GDR_LEVEL and the kind gpudirect")
+            yield of_run("nccl.no-gpudirect", "warn", text, "see NCCL_NET_GDR_LEVEL and the kind gpudirect")
     elif not seen.channels and seen.gpudirect["Disabled"]:
-        yield Check("nccl.no-gpudirect", "warn", "GPU Direct RDMA is disabled for its RDMA devices")
+        yield of_run("nccl.no-gpudirect", "warn", "GPU Direct RDMA is disabled for its RDMA devices")
 
 
 def _is_timed(run: NcclRun, collective: Collective) -> bool:

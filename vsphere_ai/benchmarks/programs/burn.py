@@ -16,7 +16,8 @@ from statistics import fmean, median
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
+from vsphere_ai.model.finding import Finding
 
 MARK, MAX_LINE = "burn: ", 16_384
 SLOW, FADING = 0.9, 0.95
@@ -109,7 +110,7 @@ class Verdict:
     """A GPU with what is to say of it."""
 
     gpu: Burned
-    checks: tuple[Check, ...] = field(default=())
+    checks: tuple[Finding, ...] = field(default=())
 
 
 def read_report(lines: Iterable[str]) -> BurnReport | None:
@@ -180,22 +181,22 @@ def agreed(burned: Sequence[Burned]) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _measured(gpu: Burned) -> Iterator[Check]:
+def _measured(gpu: Burned) -> Iterator[Finding]:
     report = gpu.report
     if report is None:
-        yield Check("burn.not-measured", "unknown", "no report came", "look at the log of the run")
+        yield of_run("burn.not-measured", "unknown", "no report came", "look at the log of the run")
     elif report.refused:
         remedy = "install PyTorch with CUDA in the guest, or give its Python with --python"
-        yield Check("burn.refused", "unknown", f"the burn program cannot run: {report.refused}", remedy)
+        yield of_run("burn.refused", "unknown", f"the burn program cannot run: {report.refused}", remedy)
     elif not report.end:
-        yield Check("burn.not-measured", "unknown", f"it ended after {report.at:.0f} s, before its time was over")
+        yield of_run("burn.not-measured", "unknown", f"it ended after {report.at:.0f} s, before its time was over")
     elif not report.is_comparable:
-        yield Check("burn.not-measured", "unknown", "its report has no configuration, or no losses")
+        yield of_run("burn.not-measured", "unknown", "its report has no configuration, or no losses")
     elif not report.finite:
-        yield Check("burn.not-finite", "fail", "a loss is no number", "replace the GPU, or take it out of use")
+        yield of_run("burn.not-finite", "fail", "a loss is no number", "replace the GPU, or take it out of use")
 
 
-def _losses(gpu: Burned, alike: Sequence[Burned], known: Mapping[str, int]) -> Iterator[Check]:
+def _losses(gpu: Burned, alike: Sequence[Burned], known: Mapping[str, int]) -> Iterator[Finding]:
     report = gpu.report
     if report is None or not report.cycles:
         return
@@ -204,7 +205,7 @@ def _losses(gpu: Burned, alike: Sequence[Burned], known: Mapping[str, int]) -> I
         at = report.differs
         where = f", first in cycle {at.cycle} at step {at.step} ({at.found}, not {at.expected})" if at else ""
         text = f"{wrong} of {report.cycles} cycles gave other losses than the first one{where}"
-        yield Check("burn.corrupt", "fail", text, "take the GPU out of use: it computes wrongly without an error")
+        yield of_run("burn.corrupt", "fail", text, "take the GPU out of use: it computes wrongly without an error")
         return
     votes = Counter(known)
     votes.update(each.report.first for each in alike if each.report is not None and len(each.report.digests) == 1)
@@ -212,44 +213,44 @@ def _losses(gpu: Burned, alike: Sequence[Burned], known: Mapping[str, int]) -> I
     if rest and rest[0][1] == number:
         others = ", ".join(each.name for each in alike if each is not gpu) or "an earlier burn"
         text = f"its losses differ from those of {others}; which are right is not known"
-        yield Check("burn.no-majority", "fail", text, "burn a third GPU of this kind with them")
+        yield of_run("burn.no-majority", "fail", text, "burn a third GPU of this kind with them")
     elif report.first != most:
         text = f"its losses differ, bit for bit, from those of {number} GPUs with the same configuration"
-        yield Check("burn.differs", "fail", text, "take the GPU out of use: it computes wrongly without an error")
+        yield of_run("burn.differs", "fail", text, "take the GPU out of use: it computes wrongly without an error")
     elif number == 1:
         text = "no other GPU has this configuration: its cycles agree with each other only"
-        yield Check("burn.alone", "warn", text, "burn two GPUs of this kind with the same software")
+        yield of_run("burn.alone", "warn", text, "burn two GPUs of this kind with the same software")
 
 
-def _configuration(gpu: Burned, alike: Sequence[Burned], largest: Sequence[Burned]) -> Iterator[Check]:
+def _configuration(gpu: Burned, alike: Sequence[Burned], largest: Sequence[Burned]) -> Iterator[Finding]:
     if alike is largest or gpu.report is None or len(alike) == len(largest):
         return
     other = largest[0].report
     own, theirs = gpu.report.configuration, other.configuration if other is not None else {}
     keys = [key for key in {**theirs, **own} if own.get(key) != theirs.get(key)]
     text = "; ".join(f"{key} {own.get(key)}, elsewhere {theirs.get(key)}" for key in keys)
-    yield Check("burn.configuration", "warn", f"it is not compared with others: {text}", "install the same software")
+    yield of_run("burn.configuration", "warn", f"it is not compared with others: {text}", "install the same software")
 
 
-def _pace(gpu: Burned, alike: Sequence[Burned]) -> Iterator[Check]:
+def _pace(gpu: Burned, alike: Sequence[Burned]) -> Iterator[Finding]:
     own = gpu.report.speed if gpu.report is not None else None
     speeds = [s for each in alike if each.report is not None and (s := each.report.speed)]
     if own is not None and len(speeds) > 2 and own < SLOW * (middle := median(speeds)):
         text = f"{own:.1f} steps/s are {1 - own / middle:.0%} below the median of {len(speeds)} GPUs, {middle:.1f}"
-        yield Check("burn.slow", "fail", text, "look at its clocks, its PCIe link and its cooling")
+        yield of_run("burn.slow", "fail", text, "look at its clocks, its PCIe link and its cooling")
     pace = gpu.report.pace if gpu.report is not None else ()
     part = len(pace) // 4
     if part and fmean(pace[-part:]) < FADING * fmean(pace[:part]):
         text = f"it became slower: {fmean(pace[:part]):.1f} steps/s at first, {fmean(pace[-part:]):.1f} at last"
-        yield Check("burn.fading", "warn", text, "look at its cooling")
+        yield of_run("burn.fading", "warn", text, "look at its cooling")
 
 
-def _conditions(gpu: Burned) -> Iterator[Check]:
+def _conditions(gpu: Burned) -> Iterator[Finding]:
     shown = [s for s in gpu.samples if s.throttle is not None]
     if not shown:
         why = gpu.why or "nvidia-smi does not show them"
         text = f"clocks, power and throttling were not seen: {why}"
-        yield Check("burn.no-samples", "unknown", text, "allow SSH to the host, which shows them of a vGPU")
+        yield of_run("burn.no-samples", "unknown", text, "allow SSH to the host, which shows them of a vGPU")
         return
     lowered = [s for s in shown if any((s.throttle or 0) & bit for bit in BAD_THROTTLES)]
     if lowered:
@@ -259,10 +260,10 @@ def _conditions(gpu: Burned) -> Iterator[Check]:
         detail = [f"{heat:g} °C" if heat is not None else "", f"{median(clocks):g} MHz" if clocks else ""]
         more = f" ({', '.join(d for d in detail if d)})" if any(detail) else ""
         text = f"{', '.join(sorted(reasons))} in {len(lowered)} of {len(shown)} samples{more}"
-        yield Check("burn.throttled", "fail", text, "look at its cooling and its power supply")
+        yield of_run("burn.throttled", "fail", text, "look at its cooling and its power supply")
     elif capped := [s for s in shown if (s.throttle or 0) & CAPPED]:
         text = f"the power cap lowered the clocks in {len(capped)} of {len(shown)} samples"
-        yield Check("burn.power-cap", "note", text)
+        yield of_run("burn.power-cap", "info", text)
 
 
 def _number(text: str) -> float | None:

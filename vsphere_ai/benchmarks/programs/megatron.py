@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.model.finding import Finding
 
 MAX_LINE, MAX_ITERATIONS = 4096, 100_000
 UNSTEADY = 0.1
@@ -93,39 +94,41 @@ def _iteration(match: re.Match[str]) -> Iteration | None:
     )
 
 
-def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Iterator[Check]:
+def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Iterator[Finding]:
     """Yield what is wrong with a run of `wanted` iterations, of which `warmup` are not measured."""
     if not found:
-        yield Check("megatron.not-measured", "unknown", "no iteration was logged", "look at the log of the run")
+        yield of_run("megatron.not-measured", "unknown", "no iteration was logged", "look at the log of the run")
         return
     last = found[-1].number
     if last < wanted:
-        yield Check("megatron.not-measured", "unknown", f"{last} of {wanted} iterations were logged")
+        yield of_run("megatron.not-measured", "unknown", f"{last} of {wanted} iterations were logged")
     bad = next((i for i in found if i.not_numbers or (i.loss is not None and not math.isfinite(i.loss))), None)
     if bad is not None:
         text = f"the loss is no number from iteration {bad.number} on"
-        yield Check("megatron.loss", "fail", text, "find the GPU that computes wrongly with bench burn")
+        yield of_run("megatron.loss", "fail", text, "find the GPU that computes wrongly with bench burn")
     elif all(i.loss is None for i in found):
-        yield Check("megatron.no-loss", "unknown", "no loss was logged", "look at the log of the run")
+        yield of_run("megatron.no-loss", "unknown", "no loss was logged", "look at the log of the run")
     if skipped := max(i.skipped for i in found):
-        yield Check("megatron.skipped", "warn", f"{skipped} iterations were skipped")
+        yield of_run("megatron.skipped", "warn", f"{skipped} iterations were skipped")
     total = throughput(found, warmup)
     if total is not None and total.spread > UNSTEADY:
         text = f"the times of the iterations differ by {total.spread:.0%} (1 sigma)"
-        yield Check("megatron.unsteady", "warn", text, "look for other work on the VMs and their hosts")
+        yield of_run("megatron.unsteady", "warn", text, "look for other work on the VMs and their hosts")
     if total is not None and total.tflops is None:
-        yield Check("megatron.no-throughput", "warn", "no TFLOP/s were logged: this Megatron has no --log-throughput")
+        yield of_run("megatron.no-throughput", "warn", "no TFLOP/s were logged: this Megatron has no --log-throughput")
 
 
-def megatron_gate(tflops: float | None, expected: Expected, tolerance: float) -> Check | None:
+def megatron_gate(tflops: float | None, expected: Expected, tolerance: float) -> Finding | None:
     """Return what is wrong with the TFLOP/s per GPU of a run, None where they are as expected."""
     if tflops is None:
-        return Check("megatron.not-measured", "unknown", f"{expected.model}: TFLOP/s were not measured")
+        return of_run("megatron.not-measured", "unknown", f"{expected.model}: TFLOP/s were not measured")
     if tflops >= expected.tflops * (1 - tolerance):
         return None
     below = 1 - tflops / expected.tflops
     text = f"{expected.model}: {tflops:.1f} TFLOP/s per GPU is {below:.1%} below the baseline {expected.tflops:.1f}"
-    return Check("megatron.below-baseline", "fail", text, "find the slow part with bench scale and bench nccl --bisect")
+    return of_run(
+        "megatron.below-baseline", "fail", text, "find the slow part with bench scale and bench nccl --bisect"
+    )
 
 
 def _loss(text: str | None) -> float | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
+from vsphere_ai.model.finding import Finding
 
 LEAST = 0.8
 """Efficiency below which scaling is poor; Horovod's page publishes 0.9 for two models and 0.68 for VGG-16, on 128
@@ -66,11 +67,11 @@ def falls(scales: Sequence[Scale], vms: Sequence[str]) -> Step | None:
     return worst if worst is not None and worst.lost > DROP else None
 
 
-def scaling_checks(scales: Sequence[Scale], least: float = LEAST) -> Iterator[Check]:
+def scaling_checks(scales: Sequence[Scale], least: float = LEAST) -> Iterator[Finding]:
     """Yield where efficiency is below the least, and where it drops from one size to the next."""
     for before, scale in pairwise(scales):
         text = f"{scale.vms} VMs reach {scale.speedup:.2f} times {scales[0].vms}: {scale.efficiency:.0%} of linear"
         if scale.efficiency < least:
-            yield Check("scale.poor", "fail", text, "find the slow part with bench nccl --bisect")
+            yield of_run("scale.poor", "fail", text, "find the slow part with bench nccl --bisect")
         elif before.efficiency - scale.efficiency > DROP:
-            yield Check("scale.drop", "warn", f"{text}, after {before.efficiency:.0%} on {before.vms}")
+            yield of_run("scale.drop", "warn", f"{text}, after {before.efficiency:.0%} on {before.vms}")

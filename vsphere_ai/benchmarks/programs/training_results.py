@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.programs.burn import Verdict
 from vsphere_ai.benchmarks.programs.megatron import Iteration, Throughput
 from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scaling import Scale, Step
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 
 What = Literal["nccl", "megatron"]
@@ -30,7 +31,7 @@ class MegatronResult:
     gpus: int
     iterations: tuple[Iteration, ...] = ()
     reached: Throughput | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Finding, ...] = ()
     expected: Expected | None = None
     trend: Trend | None = None
     tail: tuple[str, ...] = ()
@@ -61,7 +62,7 @@ class ScaleResult:
     unit: str
     scales: tuple[Scale, ...]
     step: Step | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Finding, ...] = ()
     trend: Trend | None = None
 
     @property
@@ -81,10 +82,10 @@ class BurnResult:
 
     nodes: tuple[Node, ...]
     gpus: tuple[Verdict, ...]
-    of_vms: Mapping[str, tuple[Check, ...]] = field(default_factory=dict)
+    of_vms: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def checks(self, vm: str) -> tuple[Check, ...]:
+    def checks(self, vm: str) -> tuple[Finding, ...]:
         """Return everything that is to say of a VM."""
         own = (check for each in self.gpus if each.gpu.vm == vm for check in each.checks)
         return (*self.of_vms.get(vm, ()), *own)

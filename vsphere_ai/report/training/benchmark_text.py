@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.benchmarks.baseline import Expected
-from vsphere_ai.benchmarks.checks import Check
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun
@@ -17,6 +16,7 @@ from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
 from vsphere_ai.benchmarks.slow_part.search import Outcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.benchmarks.slow_part.verdict import Accused
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped, table
 
@@ -41,10 +41,10 @@ def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
     return "\n\n".join([*blocks, *missing, *learned])
 
 
-def check_lines(checks: Iterable[Check]) -> Iterator[str]:
+def check_lines(checks: Iterable[Finding]) -> Iterator[str]:
     """Yield a line per check, and one for its remedy."""
     for check in checks:
-        yield f"  {check.level:<8}{safe(check.message)} [{check.rule}]"
+        yield f"  {check.verdict:<8}{safe(check.message)} [{check.rule}]"
         if check.remedy:
             yield f"  {'':<8}remedy: {check.remedy}"
 
@@ -236,7 +236,7 @@ def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
     ]
 
 
-def rails_text(rates: Sequence[RailRate], checks: Sequence[Check], found: Sequence[Accused]) -> str:
+def rails_text(rates: Sequence[RailRate], checks: Sequence[Finding], found: Sequence[Accused]) -> str:
     """Return what each rail reached, the checks, and the uplinks that are slow."""
     rows = [
         (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates

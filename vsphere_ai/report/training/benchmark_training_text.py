@@ -8,10 +8,11 @@ from dataclasses import replace
 from statistics import median
 from textwrap import wrap
 
-from vsphere_ai.benchmarks.checks import Check, is_passed, worst
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.programs.burn import Burned, Verdict
 from vsphere_ai.benchmarks.programs.training_results import BurnResult, MegatronResult, ScaleResult
+from vsphere_ai.model.finding import Finding, worst
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
@@ -128,7 +129,7 @@ def burn_text(result: BurnResult) -> str:
     hosts = {node.vm: node.host for node in result.nodes}
     for node in result.nodes:
         checks = result.checks(node.vm)
-        if any(c.level != "note" for c in checks):
+        if worst(checks) not in ("pass", "info"):
             where = f"{node.vm} on {hosts[node.vm]}" if hosts[node.vm] else node.vm
             lines.append(safe(f"{worst(checks)}: {where}"))
             lines += _folded(check_lines(result.of_vms.get(node.vm, ())))
@@ -179,9 +180,9 @@ def _vm_document(result: BurnResult, node: Node) -> dict[str, object]:
     return {"vm": node.vm, "host": node.host, "verdict": _verdict(checks), "checks": result.of_vms.get(node.vm, ())}
 
 
-def _verdict(checks: Sequence[Check]) -> str:
+def _verdict(checks: Sequence[Finding]) -> str:
     found = worst(checks)
-    return "pass" if found in (None, "note") else str(found)
+    return "pass" if found == "info" else found
 
 
 def _gpu_document(each: Verdict) -> dict[str, object]:

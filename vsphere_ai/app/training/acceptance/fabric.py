@@ -49,7 +49,7 @@ def rdma(found: Acceptance, emit: Emit) -> Gate:
             continue
         text = check.message if check else f"{name} reaches {rate.measured:.1f} Gb/s"
         said = "; ".join([text, *((accused.message, accused.remedy) if accused else ())])
-        status = WORSE.get(check.level, "pass") if check else "pass"
+        status = WORSE.get(check.verdict, "pass") if check else "pass"
         about = found.parts(rate.vm), rate.measured, None, "Gb/s", None, f"{A_RAIL} {rate.rail}"
         measured.append(Measurement(name, status, said, *about))
     return Gate("rdma", tuple(measured), tuple(f"{rate.rail} of {rate.vm}" for rate in result.rates))
@@ -90,9 +90,9 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     checks = [*(c for run in result.parsed.runs for c in run.checks), *result.parsed.missing]
     parts = ("input:baseline",)
     yield from (
-        Measurement(c.rule, WORSE[c.level], c.message, parts, test=ALL_REDUCE, remedy=c.remedy)
+        Measurement(c.rule, WORSE[c.verdict], c.message, parts, test=ALL_REDUCE, remedy=c.remedy)
         for c in checks
-        if c.level in WORSE
+        if c.verdict in WORSE
     )
     if result.reference is not None:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"

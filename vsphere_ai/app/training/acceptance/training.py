@@ -22,8 +22,8 @@ def megatron(found: Acceptance, emit: Emit) -> Gate:
     test = MegatronTest(folder=asked.megatron_folder)
     result = bench_megatron(MegatronRequest(found.asked, test, options), emit)
     parts = ("input:baseline",)
-    bad = [c for c in result.checks if c.level in WORSE]
-    measured = [Measurement(c.rule, WORSE[c.level], c.message, parts, test=TRAINING) for c in bad]
+    bad = [c for c in result.checks if c.verdict in WORSE]
+    measured = [Measurement(c.rule, WORSE[c.verdict], c.message, parts, test=TRAINING) for c in bad]
     tflops = result.reached.tflops if result.reached is not None else None
     if tflops is not None and not result.exit_code:
         limit = result.expected.tflops if result.expected is not None else None

@@ -21,7 +21,7 @@ from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, Carried, carr
 from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.history import Result
 from vsphere_ai.benchmarks.programs.burn import Burned, agreed, judge, read_report
 from vsphere_ai.benchmarks.programs.training_results import BurnResult
@@ -161,10 +161,10 @@ def _judged(nodes: tuple[Node, ...], carried: Sequence[Carried], sampler: Sample
             why = "" if samples else sampler.why.get(node.vm, "")
             pci = gpu.host_pci
             burned.append(Burned(node.vm, gpu.index, node.host, pci, report, samples, sampler.side(node), why))
-        checks = [Check("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(own.run)]
+        checks = [of_run("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(own.run)]
         refused = any(b.vm == node.vm and b.report is not None and b.report.refused for b in burned)
         if own.why and not refused:
-            checks.append(Check("burn.run-failed", "unknown", own.why, "read its log, and look for XIDs with health"))
+            checks.append(of_run("burn.run-failed", "unknown", own.why, "read its log, and look for XIDs with health"))
         if checks:
             of_vms[node.vm] = tuple(checks)
     earlier = _earlier()

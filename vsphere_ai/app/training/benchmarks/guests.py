@@ -13,9 +13,10 @@ from vsphere_ai.app.training.benchmarks.launch import AT_ONCE, LEFT_REMEDY, rema
 from vsphere_ai.app.training.launch import control as launch_control
 from vsphere_ai.app.training.launch.mesh import Mesh, make_mesh
 from vsphere_ai.app.training.node_program.processes import MARK
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, on_each
 from vsphere_ai.errors import StepFailed, VsphereAiError
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.launch import RUNS
 from vsphere_ai.training.launchers.mpi import CONFIG_FILE
@@ -36,7 +37,7 @@ class BenchmarkGuests:
     shells: Mapping[str, GuestSsh]
     emit: Emit
     agent: str = ""
-    left: tuple[Check, ...] = ()
+    left: tuple[Finding, ...] = ()
     is_stopped: bool = field(default=False, init=False)
 
     def run(
@@ -88,7 +89,7 @@ class BenchmarkGuests:
         """End its processes on all VMs, and remove its folder and its key there."""
         found = self._on(list(self.nodes), lambda shell: launch_control.clear(shell, self.run_name))
         texts = remaining(found)
-        self.left = tuple(Check("bench.left", "fail", text, LEFT_REMEDY) for text in texts)
+        self.left = tuple(of_run("bench.left", "fail", text, LEFT_REMEDY) for text in texts)
         for text in texts:
             self.emit(Remark("bench.left", text))
         return found

@@ -16,7 +16,7 @@ from vsphere_ai.app.training.launch.control import close, logs, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.baseline import TOLERANCE
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.history import Result, Trend
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import (
@@ -154,8 +154,8 @@ def _judged(
     reached = throughput(found, test.warmup)
     checks = []
     if carried.why:
-        checks.append(Check("megatron.run-failed", "unknown", carried.why, "the end of its log says why"))
-    checks += [Check("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(carried.run)]
+        checks.append(of_run("megatron.run-failed", "unknown", carried.why, "the end of its log says why"))
+    checks += [of_run("bench.left", "fail", text, LEFT_REMEDY) for text in remaining(carried.run)]
     if found or not carried.why:
         checks += megatron_checks(found, test.iterations, test.warmup)
     own = megatron_baseline.expected_for(expected, test.name, gpus)
@@ -164,7 +164,7 @@ def _judged(
         checks += [check] if (check := megatron_gate(tflops, own, options.tolerance)) else []
     elif options.baseline is not None:
         text = f"the baseline has no '{test.name}' on {gpus} GPUs"
-        checks.append(Check("megatron.not-measured", "unknown", text, "learn it with --learn"))
+        checks.append(of_run("megatron.not-measured", "unknown", text, "learn it with --learn"))
     if options.min_tflops is not None:
         wanted = Expected(test.name, options.min_tflops, gpus)
         checks += [check] if (check := megatron_gate(tflops, wanted, 0.0)) else []

@@ -18,7 +18,7 @@ from vsphere_ai.app.training.node_program.processes import MARK
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
@@ -32,6 +32,7 @@ from vsphere_ai.benchmarks.slow_part.verdict import Accused, accused
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
 from vsphere_ai.training.nccl_env import nccl_settings
@@ -95,11 +96,11 @@ class NcclResult:
     reference: float | None = None
     trials: int = 0
     rounds: int = 0
-    failures: tuple[Check, ...] = ()
+    failures: tuple[Finding, ...] = ()
     learned: tuple[Expected, ...] = ()
     layers: Mapping[Trial, float | None] = field(default_factory=dict)
     slow: Mapping[Trial, float] = field(default_factory=dict)
-    left: tuple[Check, ...] = ()
+    left: tuple[Finding, ...] = ()
     trend: Trend | None = None
 
     @property
@@ -178,7 +179,7 @@ class Runner:
     emit: Emit
     rounds: int = 0
     trials: int = 0
-    failures: list[Check] = field(default_factory=list)
+    failures: list[Finding] = field(default_factory=list)
     last: NcclRun | None = None
     done: list[tuple[int, NcclRun]] = field(default_factory=list)
     """The runs that passed their checks, with their ranks."""
@@ -255,7 +256,7 @@ class Runner:
         ranks = ranks_of(request.test, trial, self.nodes)
         judged = judge_runs([("", run) for run in runs], (), 0.0, Started(ranks))
         self.last = runs[0] if len(runs) == 1 else None
-        bad = [c for each in judged.runs for c in each.checks if c.level in ("fail", "unknown")]
+        bad = [c for each in judged.runs for c in each.checks if c.verdict in ("fail", "unknown")]
         # TCP instead of RDMA is a slow result, and not a missing one
         wrong = [c for c in bad if c.rule not in ("nccl.socket",)]
         if done.code or len(runs) != 1 or not is_passed(wrong):
@@ -290,7 +291,7 @@ class Runner:
 
     def _failed(self, trial: Trial, text: str) -> None:
         message = f"{_named(trial)}: {text}"
-        self.failures.append(Check("nccl.run-failed", "unknown", message))
+        self.failures.append(of_run("nccl.run-failed", "unknown", message))
         self.emit(Remark("nccl.run-failed", message))
 
     def result(self, **more: object) -> NcclResult:

@@ -15,7 +15,7 @@ from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark
 from vsphere_ai.app.training.benchmarks.history import keep, say_slower, set_of
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.checks import Check, is_passed
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Result
 from vsphere_ai.benchmarks.perftest import (
     RailRate,
@@ -29,6 +29,7 @@ from vsphere_ai.connect.secure_shell.guest_ssh import Done
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node, Rail
 from vsphere_ai.model.text import plain
 
@@ -57,8 +58,8 @@ class RdmaResult:
     `left` says what of the run is still on a VM.
     """
 
-    rails: tuple[tuple[RailRate, Check | None, Accused | None], ...]
-    left: tuple[Check, ...] = ()
+    rails: tuple[tuple[RailRate, Finding | None, Accused | None], ...]
+    left: tuple[Finding, ...] = ()
 
     @property
     def rates(self) -> tuple[RailRate, ...]:
@@ -66,7 +67,7 @@ class RdmaResult:
         return tuple(rate for rate, _, _ in self.rails)
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[Finding, ...]:
         """What is to say of the rails, and of what is left."""
         return (*(check for _, check, _ in self.rails if check), *self.left)
 
@@ -123,9 +124,9 @@ def _record(read: NodesResult, rates: Sequence[RailRate], request: RdmaRequest, 
             say_slower(keep(read.estate.about.instance, made), emit)
 
 
-def _accused(rate: RailRate, check: Check | None, node: Node) -> Accused | None:
+def _accused(rate: RailRate, check: Finding | None, node: Node) -> Accused | None:
     rail = _rail(node, rate.rail)
-    return uplink(rail, node) if rail and check and check.level == "fail" else None
+    return uplink(rail, node) if rail and check and check.verdict == "fail" else None
 
 
 def _name(rail: Rail) -> str:

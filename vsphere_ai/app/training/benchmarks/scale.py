@@ -16,7 +16,7 @@ from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, Ru
 from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.checks import Check
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.history import Result, Trend
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
@@ -26,6 +26,7 @@ from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted
 
@@ -91,7 +92,7 @@ def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:
 
 
 def _judged(
-    request: ScaleRequest, nodes: tuple[Node, ...], values: Mapping[int, float], checks: Sequence[Check]
+    request: ScaleRequest, nodes: tuple[Node, ...], values: Mapping[int, float], checks: Sequence[Finding]
 ) -> ScaleResult:
     scales = scaling(values)
     step = falls(scales, [node.vm for node in nodes])
@@ -100,15 +101,15 @@ def _judged(
     return ScaleResult(nodes, request.options.what, unit, scales, step, tuple(found))
 
 
-def _missing(size: int, why: str) -> Check:
-    return Check(
+def _missing(size: int, why: str) -> Finding:
+    return of_run(
         "scale.not-measured", "unknown", f"{counted(size, 'VM')}: {why}", "a size that was not measured is no pass"
     )
 
 
 def _nccl(
     request: ScaleRequest, guests: BenchmarkGuests, sizes: Sequence[int], emit: Emit
-) -> tuple[dict[int, float], list[Check]]:
+) -> tuple[dict[int, float], list[Finding]]:
     """Return the bus bandwidth of each size times its VMs: what all of them move, linear where it stays the same."""
     test = NcclTest(least=ALL_REDUCE.least, most=ALL_REDUCE.most, suffix=request.options.suffix)
     options = NcclOptions(timeout=request.options.timeout)
@@ -126,7 +127,7 @@ def _nccl(
 
 def _megatron(
     request: ScaleRequest, nodes: tuple[Node, ...], shells: Mapping[str, GuestSsh], sizes: Sequence[int], emit: Emit
-) -> tuple[dict[int, float], list[Check]]:
+) -> tuple[dict[int, float], list[Finding]]:
     """Return the samples per second of each size, with as many samples per GPU on each."""
     options = MegatronOptions(timeout=request.options.timeout)
     values, checks = {}, []
@@ -137,7 +138,7 @@ def _megatron(
             result = train(MegatronRequest(request.nodes, request.test, options), nodes[:size], shells, emit)
             samples = result.reached.samples if result.reached is not None else None
             if result.exit_code or samples is None:
-                why = next((c.message for c in result.checks if c.level in ("fail", "unknown")), "not measured")
+                why = next((c.message for c in result.checks if c.verdict in ("fail", "unknown")), "not measured")
                 checks.append(_missing(size, why))
                 break
             found.append(samples)
