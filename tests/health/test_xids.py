@@ -110,16 +110,17 @@ def test_logs_of_like_vms_are_alike_and_what_is_new_is_shown_once():
 
 def test_the_table_has_the_actions_of_nvidias_catalogue():
     by_action = {
-        "restart_app": {13, 31, 68, 69, 94},
-        "none": {43, 63, 92, 121, 137, 160},
-        "reset_gpu": {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
+        "reset_gpu": {46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 159},
         "restart_host": {79},
         "restart_vm": {151},
         "update": {78},
-        "inspect": {45, 48, 74, *range(144, 151)},
     }
     # 63 has no action of its own: the row is remapped, and the GPU goes on until its next reset
     assert {a: {x.number for x in table().xids.values() if x.action == a} for a in by_action} == by_action
+    assert {43, 45, 63, 92, 121, 137, 160} <= {x.number for x in table().xids.values() if x.action == "none"}
+    assert {13, 31, 68, 69, 94} <= {x.number for x in table().xids.values() if x.action == "restart_app"}
+    assert len(table().xids) + 1 == 172, "the catalogue has 172, of which 154 names the action in its text"
+    assert not any(x.fatal for x in table().xids.values() if x.action in ("none", "restart_app"))
     assert table().xids[64].others == {"aws": "isolate"}
     assert table().xids[94].others == {"gcm": "isolate", "gpud": "none"}
     assert known(999).action == "inspect"
@@ -174,10 +175,14 @@ def test_what_the_driver_itself_asks_for(text, action):
 # -- what repeats
 
 
-def of(gpu, *numbers, every=timedelta(minutes=10), place="", vm="train-01", boots=False):
+NONFATAL = "RLW_RXPIPE Nonfatal XC0 i0 Link 11 (0x0409a0c2 0x00000008 0x00000001 0x00000000)"
+LINK_DOWN = "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x020005c6 0x00000000)"
+
+
+def of(gpu, *numbers, every=timedelta(minutes=10), place="", vm="train-01", boots=False, text=""):
     start = NOW - every * len(numbers)
     return [
-        GpuEvent(gpu, Event("xid", "", number=n, time=start + every * at, place=place), vm, at if boots else 0)
+        GpuEvent(gpu, Event("xid", text, number=n, time=start + every * at, place=place), vm, at if boots else 0)
         for at, n in enumerate(numbers)
     ]
 
@@ -193,7 +198,7 @@ def verdicts(*found):
         (of("A", 43, 63, 92), ("pass", "none")),
         (of("A", 13), ("pass", "none")),
         (of("A", 94), ("warn", "restart_app")),
-        (of("A", 78), ("fail", "update")),
+        (of("A", 78), ("warn", "update")),
         (of("A", *[119] * 4), ("fail", "reset_gpu")),
         (of("A", *[119] * 5), ("fail", "isolate")),
         (of("A", *[119] * 50, every=timedelta(minutes=1)), ("fail", "reset_gpu")),
@@ -202,7 +207,17 @@ def verdicts(*found):
         (of("A", 31, place="GPC 0, TPC 1") + of("A", 31, place="GPC 0, TPC 2"), ("pass", "none")),
         (of("A", 95, 95, boots=True), ("fail", "reset_gpu")),
         (of("A", 95, 95, 95, boots=True), ("fail", "isolate")),
-        (of("A", 999), ("fail", "inspect")),
+        (of("A", 999), ("warn", "inspect")),
+        (of("A", 45), ("pass", "none")),
+        (of("A", 45, 45, 45, 45, 45), ("pass", "none")),
+        (of("A", 94, 45), ("warn", "restart_app")),
+        (of("A", 48, 94), ("warn", "restart_app")),
+        (of("A", 48), ("fail", "reset_gpu")),
+        (of("A", 145, text=NONFATAL), ("pass", "none")),
+        (of("A", *[145] * 6, text=NONFATAL), ("pass", "none")),
+        (of("A", 149, text=LINK_DOWN), ("fail", "reset_gpu")),
+        (of("A", 149, text="UNIT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)"), ("fail", "reset_gpu")),
+        (of("A", 145, text="RLW_RXPIPE Nonfatal XC0 i0 Link 11 (0x000004c2 0x00000001)"), ("warn", "reset_gpu")),
     ],
 )
 def test_one_gpu(found, verdict):
@@ -239,3 +254,37 @@ def test_the_order_of_lines_does_not_matter_and_more_is_never_better(drawn, rand
     assert verdicts(shuffled) == usual
     worse = verdicts(found, of("A", 79))
     assert LADDER.index(worse["A"][1]) >= LADDER.index(usual.get("A", ("", "none"))[1])
+
+
+MLX5 = "mlx5_core 0000:1b:00.0: mlx5_pcie_event:299:(pid 4711): {}"
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("Detected insufficient power on the PCIe slot (27W).", "warn"),
+        ("PCIe slot advertised sufficient power (75W).", ""),
+        ("PCIe slot power capability was not advertised.", ""),
+        ("Port module event[error]: module 0, Cable error, Power budget exceeded", "fail"),
+        ("Port module event: module 0, Cable unplugged", "warn"),
+        ("Port module event: module 0, Cable plugged", ""),
+        ("High temperature on sensors with bit set 0 1", "fail"),
+        ("device's health compromised - reached miss count", "fail"),
+        ("synd 0x1: firmware internal error", "fail"),
+        ("health recovery flow aborted, PCI reads still not working", "fail"),
+        ("starting health recovery flow", "warn"),
+        ("ACCESS_REG(0x805) op_mod(0x1) failed, status bad resource(0x5)", ""),
+    ],
+)
+def test_texts_of_mlx5_as_the_driver_prints_them(text, level):
+    found = list(events([MLX5.format(text)]))
+    assert [("fail" if e.fatal else "warn" if e.is_warning else "info") for e in found] == ([level] if level else [])
+    assert all(e.device == "0000:1b:00.0" for e in found)
+
+
+def test_what_the_driver_asks_for_outranks_what_came_with_it():
+    gone = GpuEvent("A", Event("xid", "", number=79, time=NOW - timedelta(seconds=20)))
+    asked = GpuEvent("A", Event("xid", "changed from 0x0 (None) to 0x1 (GPU Reset Required)", number=154, time=NOW))
+    assert verdicts([gone, asked]) == {"A": ("fail", "reset_gpu")}
+    before = GpuEvent("A", Event("xid", "", number=79, time=NOW - timedelta(minutes=5)))
+    assert verdicts([before, asked]) == {"A": ("fail", "restart_host")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -25,12 +25,28 @@ BRACKETED = re.compile(r"^\[\s*(?P<text>[^\]]*)\]\s*")
 ISO = re.compile(r"^(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<zone>Z|[+-]\d\d:?\d\d)?")
 NIC_FATAL = (
     "Will cause a leak of a command resource",
+    "Port module event[error]",
+    "High temperature on sensors",
+    "High temprature",
+    "High temperature",
     "device's health compromised",
-    "unrecoverable hardware error",
+    "health recovery flow aborted",
+    *("firmware internal error", "irisc not responding"),
+    *("unrecoverable hardware error", "firmware CRC error"),
+    *("ICM fetch PCI error", "HW fatal error", "async EQ buffer overrun", "EQ error", "Invalid EQ ref", "FFSER error"),
+    "unrecognized error",
 )
-NIC_NOTES = ("TX timeout", "RX timeout", "NETDEV WATCHDOG", "insufficient slot power", "module high temperature")
-NIC_NOISE = "ACCESS_REG"
-"""A line that reading of counters itself causes."""
+"""Texts of mlx5_core after which the NIC or its module has to be looked at, in the spelling of the driver, without case.
+
+Source: torvalds/linux drivers/net/ethernet/mellanox/mlx5/core/{events,health}.c.
+"""
+NIC_WARNINGS = (
+    *("Detected insufficient power on the PCIe slot", "Cable unplugged", "Cable disabled", "handling bad device here"),
+    *("starting health recovery flow", "health recovery succeeded", "TX timeout", "RX timeout", "NETDEV WATCHDOG"),
+)
+"""Texts that precede one of the others, or name a link or a slot that gives less."""
+NIC_NOISE = ("ACCESS_REG", "advertised sufficient power", "capability was not advertised", "Cable plugged")
+"""Lines that reading of counters itself causes, and states that are as they should be."""
 HARDWARE = re.compile(
     r"NVRM|nvidia|mlx5|bnxt|vmxnet3|pcieport|AER:|EDAC|mce:|Hardware Error|soft lockup|hung task|blocked for more than"
     r"|Call Trace|I/O error|Out of memory|nvlink|nvswitch",
@@ -56,6 +72,8 @@ class Event:
     time: datetime | None = None
     place: str = ""
     fatal: bool = False
+    is_warning: bool = False
+    """Of NICs: not fatal, and more than a note."""
 
 
 def events(lines: Iterable[str], *, boot: datetime | None = None, since: datetime | None = None) -> Iterator[Event]:
@@ -77,7 +95,7 @@ def events(lines: Iterable[str], *, boot: datetime | None = None, since: datetim
         count += 1
         if count > MOST_EVENTS:
             return
-        yield Event(found.kind, found.text, found.device, found.number, when, found.place, found.fatal)
+        yield replace(found, time=when)
 
 
 def nvlink_code(text: str) -> int | None:
@@ -118,11 +136,10 @@ def _event(line: str, waits: bool) -> Event | None:
         return Event("off_the_bus", line[line.find("NVRM") :], _device(found["dev"]) if found else "", 79, fatal=True)
     if PCIE in line:
         return Event("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
-    if "mlx5_core" in line and NIC_NOISE not in line:
-        words = next((w for w in (*NIC_FATAL, *NIC_NOTES) if w.lower() in line.lower()), "")
-        return Event("nic", words, _nic(line), fatal=words in NIC_FATAL) if words else None
-    if "NETDEV WATCHDOG" in line and "mlx5_core" in line:
-        return Event("nic", "NETDEV WATCHDOG", _nic(line))
+    if "mlx5_core" in line and not any(noise in line for noise in NIC_NOISE):
+        words = next((w for w in (*NIC_FATAL, *NIC_WARNINGS) if w.lower() in line.lower()), "")
+        fatal = words in NIC_FATAL
+        return Event("nic", words, _nic(line), fatal=fatal, is_warning=not fatal) if words else None
     return None
 
 

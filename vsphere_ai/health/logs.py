@@ -31,7 +31,7 @@ def log_findings(node: Node, guest: GuestFacts, host: HostFacts, profile: Profil
             seen.add(event.text)
             yield Finding(
                 "nic-log" if event.kind == "nic" else "pcie-log",
-                "fail" if event.fatal else "info",
+                "fail" if event.fatal else "warn" if event.is_warning else "info",
                 node.vm,
                 node.host,
                 event.text,

@@ -12,15 +12,18 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from vsphere_ai.health.kernel_log import Event, nvlink_code
-from vsphere_ai.health.xids import LADDER, RECOVERY_XID, WORDS, Action, known, recovery_action
+from vsphere_ai.health.nvlink5 import NUMBERS, nvlink_error
+from vsphere_ai.health.xids import LADDER, RECOVERY_XID, WORDS, Action, known, recovery_action, table
 
 Judged = Literal["pass", "warn", "fail"]
 BURST = timedelta(minutes=3)
 DAY = timedelta(hours=24)
 MOST_IN_A_DAY = 5
 MOST_RESTARTS = 2
-NVLINK = range(144, 151)
-"""XIDs of NVLink of the fifth generation, whose text has a sub-code."""
+CONTAINED, ECC = 94, 48
+"""A contained memory error, and the double-bit error that it is a detail of: beside 94, 48 asks for nothing more."""
+BESIDE = timedelta(seconds=30)
+"""XID 154 is the driver's judgement of what came so long before or after it (NVIDIA, XID Errors, Xid 154 linkage)."""
 SOFTWARE = (13, 31)
 """XIDs that a program causes, unless they come back at the same place of the same GPU."""
 
@@ -89,7 +92,7 @@ def without_bursts(events: Sequence[GpuEvent]) -> tuple[GpuEvent, ...]:
 
 def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: frozenset[int]) -> XidVerdict | None:
     vms = tuple(dict.fromkeys(e.vm for e in events if e.vm))
-    new = [e for e in events if not e.old]
+    new = _without_consequences([e for e in events if not e.old])
     said = [v for e in new if (v := _alone(e, shared))] + [v for v in _repeated(gpu, events, now) if v]
     worst = max(said, key=lambda v: LADDER.index(v.action), default=None)
     if worst is None and not new:
@@ -102,12 +105,39 @@ def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: froze
     return XidVerdict(gpu, worst.status, worst.action, worst.message, worst.source, vms)
 
 
+def _without_consequences(events: list[GpuEvent]) -> list[GpuEvent]:
+    """Return the events without those that another one beside them decides."""
+    numbers = {each.event.number for each in events if each.event.kind != "sxid"}
+    if {CONTAINED, ECC} <= numbers:
+        events = [each for each in events if each.event.kind == "sxid" or each.event.number != ECC]
+    judged_by_driver = [
+        each.event.time
+        for each in events
+        if each.event.number == RECOVERY_XID and each.event.time and recovery_action(each.event.text)
+    ]
+    return [
+        each
+        for each in events
+        if each.event.number == RECOVERY_XID
+        or each.event.kind == "sxid"
+        or not any(each.event.time and abs(each.event.time - time) <= BESIDE for time in judged_by_driver)
+    ]
+
+
+def _is_fatal(event: Event) -> bool:
+    """Return whether an XID counts among those that take a GPU out of service; the word of the line comes first."""
+    error = nvlink_error(event.number, event.text)
+    return error.is_fatal if error is not None else known(event.number).fatal
+
+
 def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
     event, xid = each.event, known(each.event.number)
     if event.kind == "sxid":
         if not event.fatal:
             return None
         message = f"SXid {event.number} of an NVSwitch, fatal"
+        if event.number in table().fabric_sxids:
+            return XidVerdict(each.gpu, "fail", "restart_host", f"{message} for all of its links", "fabric_manager")
         return XidVerdict(each.gpu, "fail", "inspect", message, "imbue")
     if event.number == RECOVERY_XID:
         action = recovery_action(event.text) or "inspect"
@@ -116,6 +146,11 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         return XidVerdict(each.gpu, "fail", action, f"XID 154: the driver asks for: {event.text}", "aws")
     if xid.action == "none":
         return None
+    if error := nvlink_error(event.number, event.text):
+        if error.action == "none" and not error.is_fatal:
+            return None
+        message = f"XID {xid.number}: {xid.name}, {error.unit} {'Fatal' if error.is_fatal else 'Nonfatal'}"
+        return XidVerdict(each.gpu, "fail" if error.is_fatal else "warn", error.action, message, xid.source)
     if event.number in SOFTWARE:
         # one alone is a program's mistake; on several GPUs it is one as well
         if event.number not in shared:
@@ -123,7 +158,7 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         message = f"XID {event.number} ({xid.name}) on several GPUs: a program causes it"
         return XidVerdict(each.gpu, "warn", "restart_app", message, "NVSentinel")
     status: Judged = "fail" if xid.fatal else "warn"
-    code = nvlink_code(event.text) if event.number in NVLINK else None
+    code = nvlink_code(event.text) if event.number in NUMBERS else None
     name = f"{xid.name}, sub-code {code}" if code is not None else xid.name
     return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
 
@@ -131,7 +166,7 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
 def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable[XidVerdict | None]:
     counted = without_bursts([e for e in events if e.event.kind != "sxid"])
     recent = [e for e in counted if e.event.time is None or now - e.event.time <= DAY]
-    fatal = [e for e in recent if known(e.event.number).fatal]
+    fatal = [e for e in recent if _is_fatal(e.event)]
     if len(fatal) >= MOST_IN_A_DAY:
         yield XidVerdict(gpu, "fail", "isolate", f"{len(fatal)} fatal XIDs in 24 hours", "NVSentinel")
     places: dict[tuple[int, str], int] = {}
@@ -145,7 +180,7 @@ def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable
             yield XidVerdict(gpu, "fail", "isolate", message, "NVSentinel")
     boots: dict[int, set[int]] = {}
     for each in counted:
-        if known(each.event.number).fatal:
+        if _is_fatal(each.event):
             boots.setdefault(each.event.number, set()).add(each.boot)
     for number, own in boots.items():
         if len(own) > MOST_RESTARTS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -38,7 +39,8 @@ _ONLY_THESE = ConfigDict(extra="forbid")
 class Xid:
     """One XID: number, name, what its source asks for, and what other sources ask for instead.
 
-    `fatal`: the GPU, or the job on it, does not go on.
+    `fatal`: the GPU runs nothing more before the action. NVIDIA has no such column: it follows from the action, save
+    where `fatal_as_listed` differs. `mnemonic` is the driver's name of the number.
     """
 
     number: StrictInt
@@ -46,11 +48,15 @@ class Xid:
     action: Action
     source: str = "nvidia"
     others: Mapping[str, Action] = field(default_factory=dict)
+    mnemonic: str = ""
+    fatal_as_listed: bool | None = None
 
     @property
     def fatal(self) -> bool:
-        """Whether more than the job has to be started again."""
-        return self.action not in ("none", "restart_app")
+        """Whether this GPU runs nothing more before the action."""
+        if self.fatal_as_listed is not None:
+            return self.fatal_as_listed
+        return self.action in ("reset_gpu", "restart_vm", "restart_host", "isolate")
 
 
 @checked(frozen=True, config=_ONLY_THESE)
@@ -62,13 +68,33 @@ class Recovery:
     source: str
 
 
+@checked(frozen=True, config=_ONLY_THESE)
+class NvlinkRule:
+    """Action of an XID of NVLink of the fifth generation by the unit, sub-code and error status in its text.
+
+    `recovery`: what XID 154 beside it names, and without one the job starts again.
+    """
+
+    number: StrictInt
+    units: tuple[str, ...]
+    sub: StrictInt
+    statuses: tuple[StrictInt, ...] | Literal["any"]
+    action: Literal["none", "reset_gpu", "recovery"]
+
+
 @dataclass(frozen=True)
 class Table:
-    """The table: XIDs by number, the texts of XID 154 in the order in which they are tried, and sources by tag."""
+    """The table, with its date: XIDs by number, texts of XID 154 in the order of trial, NVLink rules, sources by tag.
+
+    `fabric_sxids` are SXids that end the traffic of all links of an NVSwitch.
+    """
 
     xids: Mapping[int, Xid]
     recovery: tuple[Recovery, ...]
     sources: Mapping[str, str]
+    nvlink: tuple[NvlinkRule, ...]
+    fabric_sxids: frozenset[int]
+    date: date
 
 
 @cache
@@ -90,7 +116,10 @@ def read_table(text: str) -> Table:
         raise ValueError(f"sources that are not listed: {', '.join(sorted(unknown))}")
     if len(by_number) < len(xids):
         raise ValueError("an XID is listed twice")
-    return Table(by_number, tuple(recovery), sources)
+    nvlink = TypeAdapter(list[NvlinkRule]).validate_python(document["nvlink5"])
+    fabric = TypeAdapter(frozenset[int]).validate_python(document["sxids_of_the_fabric"])
+    day = TypeAdapter(date).validate_python(document["date"])
+    return Table(by_number, tuple(recovery), sources, tuple(nvlink), fabric, day)
 
 
 RECOVERY_XID = 154

@@ -189,4 +189,4 @@ def test_what_only_the_log_of_the_host_has_is_its_finding():
     made = healthy(1)
     made = replace(made, host=replace(made.host, log=(line,)))
     (found,) = xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW)
-    assert (found.witness, found.step) == ("host", "service_required")
+    assert (found.witness, found.step) == ("host", "reset_gpu")
