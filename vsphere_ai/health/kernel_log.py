@@ -36,7 +36,7 @@ NIC_FATAL = (
     *("ICM fetch PCI error", "HW fatal error", "async EQ buffer overrun", "EQ error", "Invalid EQ ref", "FFSER error"),
     "unrecognized error",
 )
-"""Texts of mlx5_core after which the NIC or its module has to be looked at, in the spelling of the driver, without case.
+"""Texts of mlx5_core after which the NIC or its module has to be looked at, without case.
 
 Source: torvalds/linux drivers/net/ethernet/mellanox/mlx5/core/{events,health}.c.
 """

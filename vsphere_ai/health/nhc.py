@@ -16,30 +16,14 @@ from functools import partial
 from vsphere_ai.model.names.written_names import line_comment, nhc_name
 from vsphere_ai.model.nodes import Node
 
-CHECKS = frozenset(
-    (
-        *(f"check_cmd_{n}" for n in ("output", "status", "dmesg")),
-        *(f"check_dmi_{n}" for n in ("data_match", "raw_data_match")),
-        *(f"check_file_{n}" for n in ("contents", "stat", "test")),
-        *(f"check_fs_{n}" for n in ("mount", "used", "free", "size", "inodes", "iused", "ifree")),
-        *(f"check_fs_mount_{n}" for n in ("rw", "ro")),
-        *(
-            f"check_hw_{n}"
-            for n in ("cpuinfo", "eth", "gm", "ib", "mcelog", "mem", "mem_free", "physmem", "physmem_free", "swap")
-        ),
-        "check_hw_swap_free",
-        *(f"check_moab_{n}" for n in ("sched", "rm", "torque")),
-        *(f"check_net_{n}" for n in ("ping", "socket")),
-        "check_nv_healthmon",
-        "check_nvsmi_healthmon",
-        *(
-            f"check_ps_{n}"
-            for n in ("service", "daemon", "blacklist", "unauth_users", "cpu", "mem", "physmem", "time", "kswapd")
-        ),
-        "check_ps_loadavg",
-        "check_ps_userproc_lineage",
-    )
-)
+_NAMES = """
+    cmd_dmesg cmd_output cmd_status dmi_data_match dmi_raw_data_match file_contents file_stat file_test
+    fs_free fs_ifree fs_inodes fs_iused fs_mount fs_mount_ro fs_mount_rw fs_size fs_used hw_cpuinfo hw_eth
+    hw_gm hw_ib hw_mcelog hw_mem hw_mem_free hw_physmem hw_physmem_free hw_swap hw_swap_free moab_rm
+    moab_sched moab_torque net_ping net_socket nv_healthmon nvsmi_healthmon ps_blacklist ps_cpu ps_daemon
+    ps_kswapd ps_loadavg ps_mem ps_physmem ps_service ps_time ps_unauth_users ps_userproc_lineage
+"""
+CHECKS = frozenset(f"check_{name}" for name in _NAMES.split())
 """Checks that NHC 1.4.3 brings along. A check is evaluated by bash: any function or program of a site may be one."""
 OF_AZURE = frozenset(
     f"check_{n}"

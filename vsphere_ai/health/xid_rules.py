@@ -12,8 +12,17 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from vsphere_ai.health.kernel_log import Event, nvlink_code
-from vsphere_ai.health.nvlink5 import NUMBERS, nvlink_error
-from vsphere_ai.health.xids import LADDER, RECOVERY_XID, WORDS, Action, known, recovery_action, table
+from vsphere_ai.health.xids import (
+    LADDER,
+    NVLINK_NUMBERS,
+    RECOVERY_XID,
+    WORDS,
+    Action,
+    known,
+    nvlink_error,
+    recovery_action,
+    table,
+)
 
 Judged = Literal["pass", "warn", "fail"]
 BURST = timedelta(minutes=3)
@@ -158,7 +167,7 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         message = f"XID {event.number} ({xid.name}) on several GPUs: a program causes it"
         return XidVerdict(each.gpu, "warn", "restart_app", message, "NVSentinel")
     status: Judged = "fail" if xid.fatal else "warn"
-    code = nvlink_code(event.text) if event.number in NUMBERS else None
+    code = nvlink_code(event.text) if event.number in NVLINK_NUMBERS else None
     name = f"{xid.name}, sub-code {code}" if code is not None else xid.name
     return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
 

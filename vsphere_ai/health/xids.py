@@ -5,6 +5,7 @@ The table is `xids.yaml`. Where sources disagree, all are kept, and the first on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
 
+from vsphere_ai.health.kernel_log import nvlink_code
 from vsphere_ai.model.bounded import yaml_value
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
@@ -134,3 +136,50 @@ def recovery_action(text: str) -> Action | None:
     """Return the action that the text of XID 154 names; None where it names none that is known."""
     said = text.lower()
     return next((each.action for each in table().recovery if each.text in said), None)
+
+
+NVLINK_NUMBERS = range(144, 151)
+"""XIDs of NVLink of the fifth generation. Form of their text: ``NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0 ...)``,
+unit, word, information of the interrupt and error status (leptonai/gpud components/accelerator/nvidia/xid)."""
+_NVLINK_TEXT = re.compile(
+    r"\b([A-Z][A-Za-z0-9_]+(?: Degraded)?) (Fatal|Nonfatal) .*?"
+    r"\((0x[0-9a-fA-F]{1,8})(?: (0x[0-9a-fA-F]{1,8}))?"
+)
+_RXPIPE, _RXPIPE_STATUSES = "RLW_RXPIPE", (0x1, 0x2, 0x4)
+_RXPIPE_BEFORE_575 = 0xC2
+"""Low ten bits of the information of RLW_RXPIPE before driver R575."""
+
+
+@dataclass(frozen=True)
+class NvlinkError:
+    """What a text asks for: `is_fatal` is the driver's own word, which outranks the number."""
+
+    unit: str
+    is_fatal: bool
+    action: Action
+
+
+def nvlink_error(number: int, text: str) -> NvlinkError | None:
+    """Return what the text of an XID asks for; None where it has not this form."""
+    match = _NVLINK_TEXT.search(text)
+    if match is None or number not in NVLINK_NUMBERS:
+        return None
+    unit, word, information, status = match[1], match[2], int(match[3], 16), int(match[4] or "0", 16)
+    action = _action(number, unit, nvlink_code(match[0]), status, information)
+    if action is None:  # no rule fits
+        action = "reset_gpu" if word == "Fatal" else "none"
+    return NvlinkError(unit, word == "Fatal", "restart_app" if action == "recovery" else action)
+
+
+def _action(
+    number: int, unit: str, sub: int | None, status: int, information: int
+) -> Literal["none", "reset_gpu", "recovery"] | None:
+    if unit == _RXPIPE and status in _RXPIPE_STATUSES:
+        bit = 10 if information & 0x3FF == _RXPIPE_BEFORE_575 else 7
+        if information >> bit & 1:
+            return "reset_gpu"
+    for rule in table().nvlink:
+        is_about = rule.number == number and unit in rule.units and rule.sub == sub
+        if is_about and (rule.statuses == "any" or status in rule.statuses):
+            return rule.action
+    return None
