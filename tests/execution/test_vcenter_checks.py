@@ -437,3 +437,20 @@ def test_each_difference_is_explained(rule):
     (found,) = explain(rule)
     assert (found.page, bool(found.text[0])) == ("docs/admission.md", True)
     assert dict(found.parts[1].pairs).keys() == {o.name for o in ORACLES}
+
+
+# -- beside what an interrupted run has out of service
+
+
+@pytest.mark.parametrize(
+    ("out", "left"), [((), {1, 2, 3, 4}), ((vm(2),), set()), ((ESX1,), set()), ((ESX2,), {1, 2, 3, 4})]
+)
+def test_what_a_run_has_out_of_service_is_not_asked_about_nor_what_is_on_its_host(out, left):
+    plan, of = four()
+    checker = Checker()
+    answered = with_answers(plan, checker, of, out=out)
+    assert {ref for _, ref, _ in checker.asked} == {vm(n).ref for n in left}
+    notes = {a.target: a.note for a in answered.answers}
+    assert {t for t, note in notes.items() if "out of service" in note} == {
+        vm(n) for n in (1, 2, 3, 4) if n not in left
+    }

@@ -59,7 +59,9 @@ _Said: TypeAlias = "Plain | VsphereAiError | None"
 """What a call, or the task of it, ended with; an error; None without an end in time."""
 
 
-def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int = 8) -> Plan:
+def with_answers(
+    plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int = 8, out: Collection[Target] = ()
+) -> Plan:
     """Return the plan with the answers of vCenter's checks (`admission.oracles`) to what it does.
 
     A refusal that the requirements do not foresee is a problem of the plan, other differences are remarks; what they
@@ -67,10 +69,14 @@ def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int 
     the plan comes to the VM: not after a hardware upgrade of the same plan or a change of the host's hardware, and
     power-on only of a VM that is off and stays as it is. Equal questions are asked once, `parallel` at a time, and all
     tasks followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
+
+    `out` are hosts and VMs that an earlier attempt has left out of service or moved, and that `estate` shows as they were
+    before: what depends on one of them is not asked about.
     """
     if not plan.steps:
         return plan
-    found = [*_evacuations(plan, estate), *_questions(plan, estate)]
+    around = _Around.of(out, estate)
+    found = [around.unless_out(q) for q in (*_evacuations(plan, estate), *_questions(plan, estate))]
     every = {q.key: q for q in found if isinstance(q, _Question)}
     runs, checks = ([k for k, q in every.items() if (q.evacuation is None) is other] for other in (False, True))
     asked = {key: every[key] for key in (*runs[:MOST], *checks[:MOST])}
@@ -88,6 +94,35 @@ def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int 
 
 
 # -- what is asked
+
+
+@dataclass(frozen=True)
+class _Around:
+    """References of what is out of service, of the hosts with such VMs, and of the clusters with such hosts."""
+
+    estate: Estate
+    targets: frozenset[str]
+    clusters: frozenset[str]
+
+    @classmethod
+    def of(cls, out: Collection[Target], estate: Estate) -> _Around:
+        there = [t for t in out if t.ref in estate.objects]
+        homes = [t if t.kind == "host" else estate.host_of(t.ref) for t in there]
+        hosts = {h.ref for h in homes if h is not None}
+        clusters = frozenset(str(estate[ref].get("parent")) for ref in hosts)
+        return cls(estate, frozenset({t.ref for t in there} | hosts), clusters)
+
+    def unless_out(self, question: _Question | Reply) -> _Question | Reply:
+        """Return a question as it is, or why it is not asked: vCenter would judge by what the run has out of service."""
+        if isinstance(question, Reply):
+            return question
+        of = question.evacuation
+        vms = {question.target.ref, str(question.args.get("vm") or "")} - {""}
+        homes = {h.ref for vm in vms if vm in self.estate.objects and (h := self.estate.host_of(vm)) is not None}
+        if not (of.cluster in self.clusters if of else self.targets & {*vms, *homes, question.host}):
+            return question
+        why = "not asked: this run has it, its host or a host of its cluster out of service"
+        return Reply(question.target, question.oracle, question.host, skipped=why)
 
 
 def _evacuations(plan: Plan, estate: Estate) -> Iterator[_Question]:

@@ -19,6 +19,7 @@ from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.vcenter_checks import with_answers
+from vsphere_ai.model.records.pending import OUT_OF_SERVICE
 from vsphere_ai.model.steps import PowerOff
 from vsphere_ai.model.vm_sets import is_planned_ref
 from vsphere_ai.planning.document import Approved
@@ -88,8 +89,9 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     kept = {*resumed.true, *resumed.unclear, *unreachable, *_still_shutting_down(record, plan)}
     # it was never made, or someone else has closed it
     record.resolve(*(d for d in record.pending() if d not in kept and d.kind != "lock"))
-    if all(d.kind == "lock" for d in record.pending()):  # else things are not as the plan takes them to be
-        plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel)
+    # these are not as the plan takes them to be
+    out = {d.target for d in record.pending() if d.kind in OUT_OF_SERVICE}
+    plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel, out=out)
     missing = gone(playbook, outstanding, estate, approved)
     for target in missing:
         emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))

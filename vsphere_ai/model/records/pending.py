@@ -21,6 +21,8 @@ PENDING = {  # what follows the name of a target in a sentence
     "gate": "was taken out of service by this run and not seen healthy since",
     "lock": "is the lock of this run in vCenter",
 }
+OUT_OF_SERVICE = frozenset({"maintenance", "off", "moved", "reboot", "restart"})
+"""Kinds of a target that vCenter shows otherwise than it was before the run, or that is about to change."""
 
 
 @dataclass(frozen=True)
