@@ -42,7 +42,7 @@ CHECKS = """\
 ## vCenter's own checks
 
 `plan`, `apply` and `bench crossover` ask vCenter about what the plan does, where it answers without effect; so do
-`resume` and `rollback`, but for VMs and hosts that the run has out of service. vCenter judges by the state of now, so it is asked
+`resume` and `rollback`, but for what the run has out of service. vCenter judges by the state of now, so it is asked
 only about what the plan does not change first; for the rest the requirements decide alone, and the plan shows what
 was not asked. Each question is asked once, at most 64 checks and 64 dry runs of evacuations, several at a time. The
 checks appear in the list of tasks of vCenter.

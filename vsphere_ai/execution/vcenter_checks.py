@@ -70,8 +70,8 @@ def with_answers(
     power-on only of a VM that is off and stays as it is. Equal questions are asked once, `parallel` at a time, and all
     tasks followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
 
-    `out` are hosts and VMs that an earlier attempt has left out of service or moved, and that `estate` shows as they were
-    before: what depends on one of them is not asked about.
+    `out` are hosts and VMs that an earlier attempt has left out of service or moved, and that `estate` shows as they
+    were before: what depends on one of them is not asked about.
     """
     if not plan.steps:
         return plan
@@ -113,7 +113,7 @@ class _Around:
         return cls(estate, frozenset({t.ref for t in there} | hosts), clusters)
 
     def unless_out(self, question: _Question | Reply) -> _Question | Reply:
-        """Return a question as it is, or why it is not asked: vCenter would judge by what the run has out of service."""
+        """Return a question, or why it is not asked: vCenter would judge by what the run has out of service."""
         if isinstance(question, Reply):
             return question
         of = question.evacuation
