@@ -22,8 +22,8 @@ from vsphere_ai.compat import assessment, gate
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.health.checks import IN_WORDS
+from vsphere_ai.health.kernel.xids import table
 from vsphere_ai.health.registry import checks
-from vsphere_ai.health.xids import table
 from vsphere_ai.report.explained_text import explained_text
 from vsphere_ai.resources import kinds
 

@@ -10,7 +10,7 @@ from support.healthy_vms import NOW, PCI, healthy
 
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import Reading
-from vsphere_ai.health.kernel_log import normal
+from vsphere_ai.health.kernel.kernel_log import normal
 from vsphere_ai.health.outages import outages_in
 from vsphere_ai.health.profile import MEASURES, Number, Profile, learned
 

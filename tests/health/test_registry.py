@@ -15,7 +15,7 @@ OF_PREFLIGHT = ("preflight.py",)
 
 
 def test_every_check_is_listed_and_made():
-    files = [p for p in (ROOM / "health").glob("*.py") if p.name not in OF_PREFLIGHT]
+    files = [p for p in (ROOM / "health").rglob("*.py") if p.name not in OF_PREFLIGHT]
     text = "".join(p.read_text("utf-8") for p in [*files, *(ROOM / "app").glob("health*.py")])
     made = {name for name in checks() if f'"{name}"' in text}
     assert made == set(checks())

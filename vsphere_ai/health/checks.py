@@ -26,12 +26,12 @@ from vsphere_ai.health.answers import (
 )
 from vsphere_ai.health.counters import Reading, pcie_replays_allowed
 from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, Witness, worst
-from vsphere_ai.health.kernel_log import Event, events
+from vsphere_ai.health.kernel.kernel_log import Event, events
+from vsphere_ai.health.kernel.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
 from vsphere_ai.health.logs import CABLE, is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import MEASURES, Profile, measured
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
-from vsphere_ai.health.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 GPU_KINDS = ("xid", "off_the_bus", "sxid")

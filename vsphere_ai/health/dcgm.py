@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from vsphere_ai.health.answers import PROCESSES, SMI, Answer, Asked, GuestFacts
 from vsphere_ai.health.finding import Finding, Verdict
+from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.preflight import MEMORY_IN_USE
-from vsphere_ai.health.xids import WORDS
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.nodes import Node
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from vsphere_ai.health.answers import GuestFacts, link_of
 from vsphere_ai.health.counters import Outage
 from vsphere_ai.health.finding import Finding, Witness
-from vsphere_ai.health.kernel_log import HARDWARE, events, unfamiliar
+from vsphere_ai.health.kernel.kernel_log import HARDWARE, events, unfamiliar
 from vsphere_ai.health.outages import GUEST_LINK, outage_problem, outages_in
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import Profile

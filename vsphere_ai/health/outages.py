@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from vsphere_ai.health.counters import Outage, link_problem
-from vsphere_ai.health.kernel_log import LONGEST_LINE, time_of
+from vsphere_ai.health.kernel.kernel_log import LONGEST_LINE, time_of
 
 GUEST_LINK = re.compile(
     r"(?:mlx5_core|vmxnet3|bnxt_en) [0-9a-f:.]+ (?P<name>\w[\w.-]*): (?:NIC )?Link (?:is )?(?P<state>up|down)",

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
 from vsphere_ai.health.finding import Finding, Verdict, Witness
+from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.placement import Place, place_findings
 from vsphere_ai.health.preflight import rail_part
-from vsphere_ai.health.xids import WORDS
 from vsphere_ai.model.nodes import Node
 
 BAD_THROTTLES = {0x8: "hardware slowdown", 0x40: "thermal slowdown", 0x80: "power brake"}

@@ -17,9 +17,9 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import readings_of
 from vsphere_ai.health.estate import shared
-from vsphere_ai.health.kernel_log import Event
+from vsphere_ai.health.kernel.kernel_log import Event
+from vsphere_ai.health.kernel.xid_rules import GpuEvent
 from vsphere_ai.health.profile import Profile
-from vsphere_ai.health.xid_rules import GpuEvent
 from vsphere_ai.security.state_dir import state_dir
 
 

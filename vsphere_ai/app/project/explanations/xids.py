@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.health.xids import RECOVERY_XID, WORDS, table
+from vsphere_ai.health.kernel.xids import RECOVERY_XID, WORDS, table
 from vsphere_ai.model.records.explained import Explained, Part
 
 PAGE = "docs/health.md, What is checked"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from vsphere_ai.health.checks import Observed
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
-from vsphere_ai.health.kernel_log import Event, Kind
-from vsphere_ai.health.xid_rules import GpuEvent
+from vsphere_ai.health.kernel.kernel_log import Event, Kind
+from vsphere_ai.health.kernel.xid_rules import GpuEvent
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.security.files import STATE, locked, read_bytes, write_private
 from vsphere_ai.security.state_dir import file_name, own_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
-from vsphere_ai.health.xids import known
+from vsphere_ai.health.kernel.xids import known
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.records.assessment import Checked
 from vsphere_ai.security.files import STATE, read_bytes

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
 
-from vsphere_ai.health.kernel_log import nvlink_code
+from vsphere_ai.health.kernel.kernel_log import nvlink_code
 from vsphere_ai.model.bounded import yaml_value
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
@@ -139,7 +139,7 @@ def recovery_action(text: str) -> Action | None:
 
 
 NVLINK_NUMBERS = range(144, 151)
-"""XIDs of NVLink of the fifth generation. Form of their text: ``NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0 ...)``,
+"""XIDs of NVLink 5. Form of their text: ``NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0 ...)``,
 unit, word, information of the interrupt and error status (leptonai/gpud components/accelerator/nvidia/xid)."""
 _NVLINK_TEXT = re.compile(
     r"\b([A-Z][A-Za-z0-9_]+(?: Degraded)?) (Fatal|Nonfatal) .*?"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from vsphere_ai.health.kernel_log import Event, nvlink_code
-from vsphere_ai.health.xids import (
+from vsphere_ai.health.kernel.kernel_log import Event, nvlink_code
+from vsphere_ai.health.kernel.xids import (
     LADDER,
     NVLINK_NUMBERS,
     RECOVERY_XID,
@@ -29,6 +29,7 @@ BURST = timedelta(minutes=3)
 DAY = timedelta(hours=24)
 MOST_IN_A_DAY = 5
 MOST_RESTARTS = 2
+_STATUSES: tuple[Judged, ...] = ("pass", "warn", "fail")
 CONTAINED, ECC = 94, 48
 """A contained memory error, and the double-bit error that it is a detail of: beside 94, 48 asks for nothing more."""
 BESIDE = timedelta(seconds=30)
@@ -103,7 +104,8 @@ def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: froze
     vms = tuple(dict.fromkeys(e.vm for e in events if e.vm))
     new = _without_consequences([e for e in events if not e.old])
     said = [v for e in new if (v := _alone(e, shared))] + [v for v in _repeated(gpu, events, now) if v]
-    worst = max(said, key=lambda v: LADDER.index(v.action), default=None)
+    # of equal actions the more serious one; whatever order the lines came in
+    worst = max(said, key=lambda v: (LADDER.index(v.action), _STATUSES.index(v.status), v.message), default=None)
     if worst is None and not new:
         return None
     if worst is None:
