@@ -31,7 +31,7 @@ def refusals(of, **states):
     """Plan `host` and `vm1`… on that farm; return (target, message, help) of what has the rule, and all rules."""
     targets = {"host": ESX1, **{f"vm{n}": vm(n) for n in range(1, 6)}}
     plan = made(of, {targets[k]: wants(v, rolling=Rolling(evacuate="power_off")) for k, v in states.items()})
-    found = [(p.target, p.message, p.help) for p in plan.problems if p.rule == RULE]
+    found = [(p.target, p.message, p.remedy) for p in plan.problems if p.rule == RULE]
     assert {p.rule for p in plan.problems} <= {RULE}, plan.problems
     assert not found or plan.steps or plan.problems
     return found

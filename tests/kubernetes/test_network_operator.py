@@ -7,6 +7,8 @@ import json
 import pytest
 from support.manifests import checked, marked, said, twin
 
+from vsphere_ai.report.network.manifest_text import manifest_text
+
 MELLANOX, NV_IPAM, SRIOV = "mellanox.com/v1alpha1", "nv-ipam.nvidia.com/v1alpha1", "sriovnetwork.openshift.io/v1"
 IMAGE = "image: driver, repository: example.com/nvidia, version: v1"
 
@@ -191,9 +193,9 @@ CASES = {
         ),
         ('"rail"', '"rail1"'),
     ),
-    "host bits in a pool": (
-        made(NV_IPAM, "IPPool", "  subnet: 10.0.0.1/24  # <- nv-ipam.subnet\n  perNodeBlockSize: 8\n"),
-        ("10.0.0.1/24", "10.0.0.0/24"),
+    "host bits in a pool of blocks by prefix": (
+        made(NV_IPAM, "CIDRPool", CIDRS.replace("10.0.0.0/16", "10.0.0.1/16  # <- nv-ipam.subnet")),
+        ("10.0.0.1/16", "10.0.0.0/16"),
     ),
     "a block larger than the pool": (
         made(NV_IPAM, "IPPool", "  subnet: 10.0.0.0/29\n  perNodeBlockSize: 7  # <- nv-ipam.block-size\n"),
@@ -385,3 +387,37 @@ def test_a_network_names_a_pool_per_family(names, missing):
         f"spec: {{master: rail1, ipam: '{ipam}'}}\n",
     ])  # fmt: skip
     assert [rule for _, rule in said(text)] == ["network.pool-missing"] * missing
+
+
+def warned(text: str) -> list[tuple[str, str, str]]:
+    return [(fault.severity, fault.rule, fault.help) for fault in checked(text).faults]
+
+
+def test_what_the_readers_admit_is_no_error_and_what_they_may_misread_is_a_warning():
+    """A pool of nv-ipam may have host bits, one of blocks by prefix may not; any image name passes the CRD."""
+    loose = made(NV_IPAM, "IPPool", "  subnet: 10.0.0.7/24\n  perNodeBlockSize: 8\n")
+    assert warned(loose) == [("warning", "nv-ipam.subnet", "write 10.0.0.0/24")]
+    strict = made(NV_IPAM, "CIDRPool", CIDRS.replace("10.0.0.0", "10.0.0.7"))
+    assert warned(strict) == [("error", "nv-ipam.subnet", "write 10.0.0.0/16")]
+    image = policy("  nvIpam: {image: nvidia_k8s.ipam, repository: example.com/nvidia, version: v1}\n")
+    assert warned(image) == []
+
+
+def test_kinds_that_exist_and_have_no_rules_are_named_and_not_called_wrong():
+    text = nodes("  resourceName: rail1\n  numVfs: 8\n" + NICS).replace(
+        "namespace: network-operator", "namespace: nvidia-network-operator"
+    )
+    for kind in ("SriovNetwork", "SriovIBNetwork", "OVSNetwork", "SriovNetworkPoolConfig", "SriovOperatorConfig"):
+        text += "\n---\n" + made(SRIOV, kind, "  resourceName: rail1\n", name=kind.lower())
+    found = checked(text)
+    assert (found.is_clean, len(found.objects), len(found.unjudged)) == (True, 1, 5)
+    assert "not judged: 1 OVSNetwork, 1 SriovIBNetwork, 1 SriovNetwork," in manifest_text(found)
+    (fault,) = checked(made(SRIOV, "SriovNetwrok", "  a: b\n")).faults
+    assert fault.rule == "manifest.kind"
+    assert fault.help.startswith("did you mean 'SriovNetwork'")
+
+
+@pytest.mark.parametrize("name", ["ips[0]", "str", "]", "int", "bool"])
+def test_an_unknown_field_is_named_whatever_it_looks_like(name):
+    (fault,) = checked(made(NV_IPAM, "IPPool", f'{POOL}  "{name}": 1\n')).faults
+    assert (fault.rule, fault.message) == ("schema.unknown-field", f"unknown field '{name}'")

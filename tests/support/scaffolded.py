@@ -21,6 +21,7 @@ COPIED = (
     "inventories",
     "integrations",
     "bench",
+    "changes",
     "k8s",
     ".mypy_cache",
 )

@@ -29,6 +29,8 @@ class Checked:
     others: int
     """Objects of other API groups, which were not looked at."""
     faults: tuple[Fault, ...]
+    unjudged: tuple[Manifest, ...] = ()
+    """Objects of kinds that exist and have no rules here."""
 
     @property
     def is_clean(self) -> bool:
@@ -46,7 +48,9 @@ def check_documents(documents: Sequence[Document], families: Sequence[str]) -> C
     faults.update(filter(None, (_misspelt(each, groups) for each in objects)))
     for name in families:
         faults.update(FAMILIES[name][1](own))
-    return Checked(own, len(objects) - len(own), tuple(sorted(faults)))
+    unjudged = tuple(each for each in own if network_operator_rules.is_not_judged(each))
+    looked_at = tuple(each for each in own if each not in unjudged)
+    return Checked(looked_at, len(objects) - len(own), tuple(sorted(faults)), unjudged)
 
 
 def _misspelt(manifest: Manifest, groups: set[str]) -> Fault | None:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec, Texts
 from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.model.names.networks import Address, Network, address, network, range_of
+from vsphere_ai.model.names.networks import Address, Network, address, has_host_bits, network, network_of, range_of
 
 GROUP = "nv-ipam.nvidia.com"
 VERSION = "v1alpha1"
@@ -93,10 +93,13 @@ def check_pool(manifest: Manifest, spec: IPPool | CIDRPool, ranges: list[Range])
     texts = Texts(manifest)
     field = "subnet" if isinstance(spec, IPPool) else "cidr"
     text = spec.subnet if isinstance(spec, IPPool) else spec.cidr
-    whole = texts.read(("spec", field), "nv-ipam.subnet", network, text)
+    # the webhook refuses host bits of a CIDRPool only (Mellanox/nvidia-k8s-ipam, api/v1alpha1, *_validate.go)
+    whole = texts.read(("spec", field), "nv-ipam.subnet", network_of if isinstance(spec, IPPool) else network, text)
     yield from texts.faults
     if whole is None:
         return
+    if has_host_bits(text, whole):
+        yield manifest.warning(("spec", field), "nv-ipam.subnet", f"'{text}' has host bits set", f"write {whole}")
     ranges.append(Range(manifest, field, whole))
     if isinstance(spec, IPPool):
         yield from _block(manifest, spec, whole)

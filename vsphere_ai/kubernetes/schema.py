@@ -85,8 +85,13 @@ def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> F
 
 def _spot(error: ErrorDetails) -> DocumentPath:
     """Return where in the spec an error is, without the names of a union's branches."""
+    places = error["loc"]
+    # the last one is the name of a field here, whatever it looks like
+    named = len(places) - 1 if error["type"] in ("extra_forbidden", "missing") else -1
     return tuple(
-        s for s in error["loc"] if not (isinstance(s, str) and (s.endswith("]") or s in ("str", "int", "bool")))
+        s
+        for number, s in enumerate(places)
+        if number == named or not (isinstance(s, str) and (s.endswith("]") or s in ("str", "int", "bool")))
     )
 
 

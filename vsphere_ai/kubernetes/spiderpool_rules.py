@@ -27,7 +27,19 @@ from vsphere_ai.kubernetes.spiderpool import (
 )
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.names.networks import Address, Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.model.names.networks import (
+    Address,
+    Network,
+    Range,
+    address,
+    address_or_network,
+    address_range,
+    has_host_bits,
+    network,
+    network_of,
+    range_of,
+    without,
+)
 from vsphere_ai.model.names.suggestion import suggest
 
 BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
@@ -119,8 +131,13 @@ def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Ite
     seen: dict[Network, int] = {}
     for index, route in enumerate(routes):
         path: DocumentPath = ("spec", "routes", index)
-        dst = texts.read((*path, "dst"), "spiderpool.route", network, route.dst)
+        # Spiderpool parses the destination and compares no bits of it (pkg/ippoolmanager, webhook of pools)
+        dst = texts.read((*path, "dst"), "spiderpool.route", network_of, route.dst)
         gw = texts.read((*path, "gw"), "spiderpool.route", address, route.gw)
+        if dst is not None and has_host_bits(route.dst, dst):
+            yield manifest.warning(
+                (*path, "dst"), "spiderpool.route", f"'{route.dst}' has host bits set", f"write {dst}"
+            )
         if dst is not None and dst.prefixlen == 0:
             help = "set 'gateway' of the pool instead"
             yield manifest.fault((*path, "dst"), "spiderpool.default-route", f"{dst} is the default route", help)
@@ -186,11 +203,11 @@ def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> 
         if value is not None:
             yield manifest.warning((*path, name), "spiderpool.deprecated", f"{name} is deprecated", spec.MISTAKES[name])
     texts = Texts(manifest)
-    texts.read_all((*path, "hijackCIDR"), "spiderpool.subnet", network, spec.hijackCIDR)
+    texts.read_all((*path, "hijackCIDR"), "spiderpool.subnet", address_or_network, spec.hijackCIDR)
     if spec.vethLinkAddress:
         texts.read((*path, "vethLinkAddress"), "spiderpool.address", address, spec.vethLinkAddress)
     for index, route in enumerate(spec.policyRoutes):
-        texts.read((*path, "policyRoutes", index, "dst"), "spiderpool.route", network, route.dst)
+        texts.read((*path, "policyRoutes", index, "dst"), "spiderpool.route", address_or_network, route.dst)
         texts.read((*path, "policyRoutes", index, "gw"), "spiderpool.route", address, route.gw)
     yield from texts.faults
 

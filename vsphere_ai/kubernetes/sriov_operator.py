@@ -60,6 +60,15 @@ class NodePolicy(Spec):
 
 
 KINDS: dict[str, type[Spec]] = {"SriovNetworkNodePolicy": NodePolicy}
+NOT_JUDGED = (
+    "OVSNetwork",
+    "SriovIBNetwork",
+    "SriovNetwork",
+    "SriovNetworkNodeState",
+    "SriovNetworkPoolConfig",
+    "SriovOperatorConfig",
+)
+"""Kinds of the operator that have no rules here (k8snetworkplumbingwg/sriov-network-operator, api/v1)."""
 
 
 def check_policy(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:

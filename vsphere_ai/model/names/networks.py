@@ -50,15 +50,31 @@ def address(text: str) -> Address:
 
 def network(text: str) -> Network:
     """Return a network; `ValueError` with a sentence when it is none, or has host bits set."""
+    loose = network_of(text)
+    if has_host_bits(text, loose):
+        raise ValueError(f"'{text}' has host bits set\nwrite {loose}")
+    return loose
+
+
+def network_of(text: str) -> Network:
+    """Return the network of a CIDR whose host bits may be set; `ValueError` with a sentence when it is none."""
     try:
         loose = ip_network(text, strict=False)
     except ValueError:
         raise ValueError(f"'{text}' is not a subnet in CIDR notation\nwrite for example 10.20.0.0/24") from None
     if "/" not in text:
         raise ValueError(f"'{text}' has no prefix length\nwrite e.g. {loose}")
-    if ip_address(text.partition("/")[0]) != loose.network_address:
-        raise ValueError(f"'{text}' has host bits set\nwrite {loose}")
     return loose
+
+
+def address_or_network(text: str) -> Address | Network:
+    """Return an address or, where there is a prefix length, a network; `ValueError` with a sentence when it is none."""
+    return network_of(text) if "/" in text else address(text)
+
+
+def has_host_bits(text: str, loose: Network) -> bool:
+    """Return whether the address of a CIDR is another than that of its network."""
+    return ip_address(text.partition("/")[0]) != loose.network_address
 
 
 def address_range(text: str) -> Range:

@@ -7,6 +7,7 @@ from collections import Counter
 from pydantic import JsonValue
 
 from vsphere_ai.kubernetes.check import Checked
+from vsphere_ai.kubernetes.objects import Manifest
 from vsphere_ai.model.text import safe
 
 
@@ -21,6 +22,10 @@ def manifest_text(checked: Checked) -> str:
     kinds = Counter(each.kind for each in checked.objects)
     found = ", ".join(f"{count} {safe(kind)}" for kind, count in sorted(kinds.items())) or "no objects of these kinds"
     lines.append(f"checked: {found}")
+    if checked.unjudged:
+        without_rules = Counter(each.kind for each in checked.unjudged)
+        named = ", ".join(f"{count} {safe(kind)}" for kind, count in sorted(without_rules.items()))
+        lines.append(f"not judged: {named}, for which there are no rules")
     if checked.others:
         lines.append(f"not checked: {_count(checked.others, 'object')} of other API groups")
     severities = Counter(fault.severity for fault in checked.faults)
@@ -32,7 +37,8 @@ def manifest_text(checked: Checked) -> str:
 def manifest_document(checked: Checked) -> dict[str, JsonValue]:
     """Return the same as JSON values."""
     return {
-        "objects": [{"kind": each.kind, "name": each.name, "namespace": each.namespace} for each in checked.objects],
+        "objects": [_named(each) for each in checked.objects],
+        "not_judged": [_named(each) for each in checked.unjudged],
         "not_checked": checked.others,
         "faults": [
             {
@@ -48,6 +54,10 @@ def manifest_document(checked: Checked) -> dict[str, JsonValue]:
             for fault in checked.faults
         ],
     }
+
+
+def _named(manifest: Manifest) -> JsonValue:
+    return {"kind": manifest.kind, "name": manifest.name, "namespace": manifest.namespace}
 
 
 def _count(number: int, name: str) -> str:
