@@ -154,11 +154,11 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
     soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
     answers, asked = {}, []
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text) or answers[re.split(r"\?| on ", text)[0]])
+    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text) or answers[re.split(r"\?| on | to ", text)[0]])
     question = f"Finish run {run} first"
     for answer in ("no", "yes"):
         assert farm()["hosts"][ESX1]["maintenance"]
-        answers |= {question: answer, "Apply to": "no"}
+        answers |= {question: answer, "Apply": "no"}
         before = len(asked)
         assert cli("apply", play) == (1 if answer == "no" else 0), "the plan itself is declined"
         assert asked[before].startswith(question)

@@ -271,7 +271,7 @@ def answering(answer, *arguments):
     )
     os.close(sub)
     seen = b""
-    while b"accepted" not in seen:
+    while b"to confirm" not in seen:
         seen += os.read(main, 4096)
     os.write(main, f"{answer}\n".encode())
     code = process.wait(LONG)
