@@ -154,7 +154,8 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
     soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
     answers, asked = {}, []
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text) or answers[re.split(r"\?| on | to ", text)[0]])
+    ends = re.compile(r"\?| on | to ")
+    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text) or answers[ends.split(text)[0]])
     question = f"Finish run {run} first"
     for answer in ("no", "yes"):
         assert farm()["hosts"][ESX1]["maintenance"]
