@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 from pyVmomi import VmomiSupport, vim, vmodl
 from thirdparty.test_lifecycle import BUGS, fill, neutral
 
 WAITS_OR_ENDS = {"WaitForUpdates", "WaitForUpdatesEx", "Logout", "TerminateSession"}
 LAST = ("Destroy", "Unregister", "Reboot", "EnterMaintenance", "PowerOff", "Remove", "Mark")
+
+
+@pytest.fixture(autouse=True)
+def faults_are_copied_as_in_any_client(monkeypatch):
+    """Undo what `distributed`, once another test has imported it, does to this process.
+
+    It registers a way to copy each exception (`tblib.pickling_support.install`), which faults of pyVmomi do not take;
+    and pyVmomi copies those that are arguments.
+    """
+    others = {kind: way for kind, way in copy.dispatch_table.items() if not issubclass(kind, vmodl.MethodFault)}
+    monkeypatch.setattr(copy, "dispatch_table", others)
 
 
 def objects_of(soap):
