@@ -30,7 +30,7 @@ from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
-from vsphere_ai.planning.moves import vgpu_moves, window_search
+from vsphere_ai.planning.moves import vgpu_moves
 from vsphere_ai.planning.moves.evacuation import why_pinned
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
@@ -276,7 +276,6 @@ def any_farm(chance):
 @pytest.mark.parametrize("seed", range(60))
 def test_moves_are_those_of_a_search_over_all_hosts(monkeypatch, seed):
     """A plan is the same whether each window looks at every host, or at the first of those that are alike."""
-    monkeypatch.setattr(window_search, "ORDERS", 2)  # where no roll-out is possible, each order looks at every host
     seen, hosts, how = any_farm(random.Random(seed))
     quick = rolled(seen, hosts, **how)
     monkeypatch.setattr(vgpu_moves._Sequence, "_first_fit", lambda *_: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import permutations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gpu_moves import HALF, WHOLE, farm, gpu_host, gpu_vm, moves, rolled
@@ -13,8 +14,8 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import EnterMaintenance
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.vgpu_moves import Moves
-from vsphere_ai.planning.moves.window_search import Judged, searched
+from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, Moves
+from vsphere_ai.planning.moves.window_search import FEW_ORDERS, Judged, searched
 
 LAN, ONLY = "Network:lan", "Network:only"
 SIZE = {HALF: 1, WHOLE: 2}
@@ -131,3 +132,53 @@ def test_hosts_of_an_interrupted_run_stay_the_first_ones():
     assert searched(roll, judge, {names[0]})[0] == roll
     assert tried == [tuple(names)] * 2, "what begins as what is refused is not tried"
     assert all(hosts[0] == names[0] for hosts in tried)
+
+
+def refusing(tried, refused):
+    """A judge that refuses every order, each from the position on that `refused` returns for it."""
+
+    def judge(roll):
+        tried.append(roll.hosts)
+        return Judged(Moves(problems=[Finding.problem(roll.hosts[0], "r", "m", "h")]), [], refused(roll.hosts))
+
+    return judge
+
+
+@pytest.mark.parametrize("count", [16, 40])
+def test_a_first_window_that_is_refused_is_tried_with_each_host_once_however_many_there_are(count):
+    """The orders that begin with one host of sixteen are 15!: passing over them one by one would never end."""
+    hosts = tuple(Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(count))
+    tried = []
+    roll, _ = searched(Roll("gpu", (hosts,), 1, members=hosts), refusing(tried, lambda _: 0), ())
+    assert roll.hosts == hosts
+    assert [order[0] for order in tried[1:]] == list(hosts[: count if count <= FEW_HOSTS else FEW_ORDERS])
+
+
+def test_a_refusal_takes_no_more_than_so_many_sequences_of_moves():
+    hosts = tuple(Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(6))
+    tried = []
+
+    def judge(roll):
+        tried.append(roll.hosts)
+        return Judged(Moves(problems=[Finding.problem(hosts[0], "r", "m", "h")], tries=301), [], 5)
+
+    searched(Roll("gpu", (hosts,), 1, members=hosts), judge, ())
+    assert len(tried) == 1 + 2, "the given order, and those that 600 sequences allow"
+
+
+@given(st.integers(1, 5), st.integers(0, 4), st.randoms())
+def test_orders_left_out_are_those_that_begin_like_a_refused_one(count, most_begun, random):
+    hosts = tuple(Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(count))
+    begun, positions, tried = hosts[:most_begun], {}, []
+    searched(
+        Roll("gpu", (hosts,), 1, members=hosts),
+        refusing(tried, lambda order: positions.setdefault(order, random.randrange(count))),
+        begun,
+    )
+    expected, refused = [], set()
+    for order in permutations(hosts[len(begun) :]):
+        whole = (*begun, *order)
+        if not any(whole[: len(start)] == start for start in refused):
+            expected.append(whole)
+            refused.add(whole[: positions[whole] + 1])
+    assert tried[1:] == expected

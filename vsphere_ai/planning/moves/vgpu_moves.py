@@ -82,8 +82,9 @@ class Moves:
     problems: list[Problem] = field(default_factory=list)
     unread: set[Target] = field(default_factory=set)
     """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+    tries: int = 1
     refused: int = 0
-    """Where there are problems: the position of a window to which nothing that was tried came past."""
+    """Where there are problems: the position of a window to which none of the `tries` came past."""
 
     def add(self, others: Moves) -> None:
         """Add the moves of another cluster."""
@@ -132,7 +133,7 @@ def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
     window, VM and host. If nothing helps within so many tries, the refusal is that of the first try.
     """
     first = tried(frozenset())
-    left, seen = TRIES if hosts <= FEW_HOSTS else FEW_TRIES, {frozenset[_Move]()}
+    most, seen = TRIES if hosts <= FEW_HOSTS else FEW_TRIES, {frozenset[_Move]()}
     waiting = deque([(frozenset[_Move](), first)])
     while waiting and first.problems:
         avoided, failed = waiting.popleft()
@@ -141,9 +142,9 @@ def _searched(tried: Callable[[Avoided], Moves], hosts: int) -> Moves:
             if more in seen:
                 continue
             seen.add(more)
-            left -= 1
-            if left < 0:
+            if first.tries > most:
                 return first
+            first.tries += 1
             found = tried(more)
             if not found.problems:
                 return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import islice
 from typing import NamedTuple
 
 from vsphere_ai.admission.machines import Machines
@@ -23,8 +23,10 @@ from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves, Outlook
 
-ORDERS, FEW_ORDERS = 120, 4
-"""Orders of a roll-out that are tried before the first is refused: all of five hosts; fewer in large clusters."""
+ORDERS, FEW_ORDERS, TRIES = 120, 4, 600
+"""Orders of a roll-out that are tried before the first is refused (all of five hosts; fewer in large clusters), and the
+sequences of moves after which no further order is tried: one takes some 5 ms, and a refusal must not take minutes.
+"""
 
 
 class Judged(NamedTuple):
@@ -117,6 +119,7 @@ def searched(roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Targ
             why = f"{counted(number, 'host')} at a time, not {roll.at_a_time}: {first.reason}"
             return replace(fewer, why=why), judged
     refused: set[tuple[Target, ...]] = set()
+    left = TRIES
     for hosts in _orders(roll.hosts, begun, refused, ORDERS if len(roll.members) <= FEW_HOSTS else FEW_ORDERS):
         other = replace(roll, at_a_time=1, batches=tuple(_cut(hosts, [len(b) for b in roll.batches])))
         judged = judge(other)
@@ -124,6 +127,9 @@ def searched(roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Targ
             why = f"{', '.join(h.name for h in hosts)} one after the other, not by name: {first.reason}"
             return replace(other, why=why), judged
         refused.add(hosts[: judged.refused + 1])
+        left -= judged.moves.tries
+        if left <= 0:
+            break
     return roll, first
 
 
@@ -132,14 +138,22 @@ def _orders(
 ) -> Iterator[tuple[Target, ...]]:
     """Yield at most so many orders of hosts, without those that begin like one that is `refused` by then."""
     early = tuple(h for h in hosts if h in begun)
-    for order in permutations(h for h in hosts if h not in begun):
-        whole = (*early, *order)
-        if any(whole[: len(start)] == start for start in refused):
-            continue
-        most -= 1
-        if most < 0:
+    return islice(_ends(early, tuple(h for h in hosts if h not in begun), refused), most)
+
+
+def _ends(
+    start: tuple[Target, ...], left: tuple[Target, ...], refused: Collection[tuple[Target, ...]]
+) -> Iterator[tuple[Target, ...]]:
+    """Yield the orders that begin so; one whose beginning is refused is left at once, with all of the same beginning.
+
+    To pass over them one by one would take (hosts - 1)! steps where the first window is refused.
+    """
+    if not left:
+        yield start
+    for at, host in enumerate(left):
+        if any(start[: len(other)] == other for other in refused):
             return
-        yield whole
+        yield from _ends((*start, host), (*left[:at], *left[at + 1 :]), refused)
 
 
 def _cut(hosts: Sequence[Target], sizes: Sequence[int]) -> Iterator[tuple[Target, ...]]:
