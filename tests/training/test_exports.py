@@ -223,7 +223,7 @@ def test_files_of_others_that_are_right(name, text):
     assert faults(EXPORTS[name].check(text)) == []
 
 
-# format, text, and the verdicts of what there is to report, the lines that they are on
+# format, text, and the verdicts of the findings, the lines that they are on
 READ = [
     ("hostfile", "a\tslots=8\n", ()),
     ("hostfile", "a slots = 8 max-slots=8 username=me\n// b\n/* c\nd */ e slots=2 # f\n", ()),

@@ -76,12 +76,12 @@ def with_answers(
     if not plan.steps:
         return plan
     around = _Around.of(out, estate)
-    found = [around.unless_out(q) for q in (*_evacuations(plan, estate), *_questions(plan, estate))]
-    every = {q.key: q for q in found if isinstance(q, _Question)}
+    questions = [around.unless_out(q) for q in (*_evacuations(plan, estate), *_questions(plan, estate))]
+    every = {q.key: q for q in questions if isinstance(q, _Question)}
     runs, checks = ([k for k, q in every.items() if (q.evacuation is None) is other] for other in (False, True))
     asked = {key: every[key] for key in (*runs[:MOST], *checks[:MOST])}
     said = dict(zip(asked, _answers(vcenter, [*asked.values()], parallel), strict=True))
-    known = (q for q in found if isinstance(q, Reply) or q.key in said)
+    known = (q for q in questions if isinstance(q, Reply) or q.key in said)
     replies = [*dict.fromkeys(r for q in known for r in _replies(q, said, estate))]
     shown = [r.shown for r in replies]
     if len(every) > len(asked):
@@ -121,7 +121,7 @@ class _Around:
         homes = {h.ref for vm in vms if vm in self.estate.objects and (h := self.estate.host_of(vm)) is not None}
         if not (of.cluster in self.clusters if of else self.targets & {*vms, *homes, question.host}):
             return question
-        why = "not asked: this run has it, its host or a host of its cluster out of service"
+        why = "skipped: this run has it, its host or a host of its cluster out of service"
         return Reply(question.target, question.oracle, question.host, skipped=why)
 
 

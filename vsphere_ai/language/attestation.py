@@ -1,4 +1,4 @@
-"""Attestations: an operator's attestations (manual checks), with owner, date and expiry."""
+"""Attestations: an operator's answers on manual checks, with owner, date and expiry."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def exit_code(findings: Iterable[Finding], fail_on: FailOn = "unknown") -> int:
     0: nothing to report, or warnings only. 1: not known. 2: failed, or with `fail_on` ``warn`` a warning. Verdicts
     below `fail_on` do not count.
     """
-    found = worst(findings)
-    if fail_on == "never" or VERDICTS.index(found) < VERDICTS.index(fail_on):
+    reported = worst(findings)
+    if fail_on == "never" or VERDICTS.index(reported) < VERDICTS.index(fail_on):
         return 0
-    return 1 if found == "unknown" else 2
+    return 1 if reported == "unknown" else 2

@@ -34,7 +34,7 @@ _MORE = """{}
 
 
 def show_findings(file: str, findings: Sequence[ExportFinding]) -> int:
-    """Print what there is to report about a checked file; return 1 where its reader refuses or misreads it, else 0."""
+    """Print the findings of a checked file; return 1 where its reader refuses or misreads it, else 0."""
     for each in findings:
         click.echo(f"{file}{f':{each.line}' if each.line else ''}: {each.text}")
     if not findings:

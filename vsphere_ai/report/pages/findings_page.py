@@ -1,4 +1,4 @@
-"""Report of the findings of any command: a matrix of rules and subjects, what did not pass, and what passed."""
+"""Report of the findings of any command: a matrix of rules and subjects, failures and warnings, and what passed."""
 
 from __future__ import annotations
 

@@ -189,9 +189,9 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
     cases, results, places = [], [], places_of(plan)
     for problem in plan["problems"]:
         name, rule = problem["target"]["name"], problem["rule"]
-        said = "; ".join(filter(None, (problem["message"], problem.get("remedy"))))
-        cases.append(Case("problems", f"{rule} [{name}]", "fail", said))
-        results.append(Result(rule, "fail", f"{name}: {said}", (name,), *places(problem)))
+        words = "; ".join(filter(None, (problem["message"], problem.get("remedy"))))
+        cases.append(Case("problems", f"{rule} [{name}]", "fail", words))
+        results.append(Result(rule, "fail", f"{name}: {words}", (name,), *places(problem)))
     more = checked_findings(plan.get("findings", ()), places)
     steps = [
         Case("steps", f"{s['id']} {s['target']['name']}: {s.get('summary', '')}", "pass", "planned")
@@ -203,17 +203,17 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
 def checked_findings(
     findings: Sequence[Entry], places: Callable[[Entry], tuple[str, int, int]]
 ) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
-    """Return findings as test cases, and those that did not pass as results; `places` finds file, line and column.
+    """Return findings as test cases, and failures and warnings as results; `places` finds file, line and column.
 
     A finding about a place in a file has its own.
     """
     cases, results = [], []
     for finding in findings:
         on, status = subject_text(finding["target"]), STATUS[finding["verdict"]]
-        said = "; ".join(filter(None, (finding["message"], finding["remedy"])))
-        cases.append(Case("findings", f"{finding['rule']} [{on}]", status, said))
+        words = "; ".join(filter(None, (finding["message"], finding["remedy"])))
+        cases.append(Case("findings", f"{finding['rule']} [{on}]", status, words))
         if status != "pass":
             where, own = f"{on}: " if on else "", finding["target"] or {}
             place = (own["file"], own.get("line", 0), own.get("column", 0)) if own.get("file") else places(finding)
-            results.append(Result(finding["rule"], status, f"{where}{said}", (on,) if on else (), *place))
+            results.append(Result(finding["rule"], status, f"{where}{words}", (on,) if on else (), *place))
     return tuple(cases), tuple(results)

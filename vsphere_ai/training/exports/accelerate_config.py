@@ -50,27 +50,27 @@ def write(plan: Plan) -> str:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what there is to report about configurations: each alone, and all of them together."""
+    """Return the findings of configurations: each alone, and all of them together."""
     try:
         documents = [each for each in yaml_documents(text) if each.value is not None]
     except ValueError as error:
         return [Finding(0, f"this is not YAML: {error}")]
-    found, machines = [], []
+    findings, machines = [], []
     for line, document in documents:
         if not isinstance(document, dict):
-            found.append(Finding(line, "a configuration is a mapping of keys"))
+            findings.append(Finding(line, "a configuration is a mapping of keys"))
             continue
-        found += [Finding(line, message, verdict) for message, verdict in _document(document)]
+        findings += [Finding(line, message, verdict) for message, verdict in _document(document)]
         machines.append((line, document))
     ranks = [machine.get("machine_rank") for _, machine in machines]
     for line, machine in machines:
         rank, count = _number(machine, "machine_rank"), _number(machine, "num_machines")
         if rank is not None and ((count is not None and rank >= count) or ranks.count(rank) > 1):
-            found.append(Finding(line, f"machine_rank {rank} is too large, or there twice"))
+            findings.append(Finding(line, f"machine_rank {rank} is too large, or there twice"))
     common = ("num_machines", "num_processes", "main_process_ip", "main_process_port")
     if len({tuple(str(m.get(name)) for name in common) for _, m in machines}) > 1:
-        found.append(Finding(0, "the machines do not agree about their number, their processes or the main one"))
-    return found if documents else [Finding(0, "there is no configuration")]
+        findings.append(Finding(0, "the machines do not agree about their number, their processes or the main one"))
+    return findings if documents else [Finding(0, "there is no configuration")]
 
 
 def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]]:

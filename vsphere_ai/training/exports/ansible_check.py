@@ -21,7 +21,7 @@ _OF_GROUP = ("hosts", "children", "vars")
 
 @dataclass
 class _Inventory:
-    """What an inventory holds: addresses by host, the groups, and what there is to report."""
+    """What an inventory holds: addresses by host, the groups, and the findings."""
 
     hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class _Inventory:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what there is to report about an inventory: its form, names of groups and variables, addresses."""
+    """Return the findings of an inventory: its form, names of groups and variables, addresses."""
     inventory = _Inventory()
     if _is_ini(text):
         _read_ini(text, inventory)

@@ -1,4 +1,4 @@
-"""Finding: what there is to report about a line of an exported file."""
+"""Finding: what is reported about a line of an exported file."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ def write(plan: Plan) -> str:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what there is to report about a host file of Open MPI. A host may be listed again: its slots are added."""
+    """Return the findings of a host file of Open MPI. A host may be listed again: its slots are added."""
     bare = _COMMENTS.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     lines = [(number, line.strip()) for number, line in enumerate(bare.splitlines(), 1) if line.strip()]
-    found = [finding for number, line in lines for finding in _line(number, line)]
-    return found if lines else [Finding(0, "no host is listed")]
+    findings = [finding for number, line in lines for finding in _line(number, line)]
+    return findings if lines else [Finding(0, "no host is listed")]
 
 
 def _line(number: int, line: str) -> Iterator[Finding]:
@@ -86,21 +86,21 @@ def _options(number: int, rest: str) -> Iterator[Finding]:
 
 
 def check_deepspeed(text: str) -> list[Finding]:
-    """Return what there is to report about a host file of DeepSpeed: slots on every line, and no host twice."""
-    found, seen = [], set()
+    """Return the findings of a host file of DeepSpeed: slots on every line, and no host twice."""
+    findings, seen = [], set()
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         match = _DEEPSPEED.match(line)
         if match is None:
-            found.append(Finding(number, f"'{line}' is not HOST slots=N"))
+            findings.append(Finding(number, f"'{line}' is not HOST slots=N"))
             continue
         if match[1] in seen:
-            found.append(Finding(number, f"the host {match[1]} is listed twice"))
+            findings.append(Finding(number, f"the host {match[1]} is listed twice"))
         if not int(match[2]):
-            found.append(Finding(number, "slots=0 starts nothing on this host", "warn"))
+            findings.append(Finding(number, "slots=0 starts nothing on this host", "warn"))
         if rest := line[match.end() :].strip():
-            found.append(Finding(number, f"DeepSpeed does not read what follows the slots: '{rest}'", "info"))
+            findings.append(Finding(number, f"DeepSpeed does not read what follows the slots: '{rest}'", "info"))
         seen.add(match[1])
-    return found if seen or found else [Finding(0, "no host is listed")]
+    return findings if seen or findings else [Finding(0, "no host is listed")]

@@ -59,8 +59,8 @@ def write(plan: Plan) -> str:
 
 
 def check(text: str) -> list[Finding]:
-    """Return what there is to report about settings; of names that are not known only the form is checked."""
-    found: list[Finding] = []
+    """Return the findings of settings; of names that are not known only the form is checked."""
+    findings: list[Finding] = []
     seen: dict[tuple[int, str], str] = {}
     others: dict[str, int] = {}
     part = 0
@@ -72,16 +72,16 @@ def check(text: str) -> list[Finding]:
         name, equals, value = line.partition("=")
         if not equals:
             if not line.lstrip().startswith("#"):
-                found.append(Finding(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
+                findings.append(Finding(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
             continue
-        found += [Finding(number, message, verdict) for message, verdict in _line(name, value)]
+        findings += [Finding(number, message, verdict) for message, verdict in _line(name, value)]
         if (part, name) in seen:
             verdict: Verdict = "warn" if seen[part, name] == value else "fail"
-            found.append(Finding(number, f"{name} is set twice: NCCL takes the first", verdict))
+            findings.append(Finding(number, f"{name} is set twice: NCCL takes the first", verdict))
         seen.setdefault((part, name), value)
         if not name.strip().startswith(_OTHERS):
             others.setdefault(name, number)
-    return [*found, *not_looked_at("variables that NCCL only passes on", others)]
+    return [*findings, *not_looked_at("variables that NCCL only passes on", others)]
 
 
 def _line(name: str, value: str) -> Iterator[tuple[str, Verdict]]:

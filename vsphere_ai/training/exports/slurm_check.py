@@ -98,33 +98,35 @@ def expanded(text: str) -> list[str]:
 
 def _numbers(inner: str) -> Iterator[str]:
     for piece in inner.split(","):
-        found = _RANGE.fullmatch(piece)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if found is None or last < first or last - first >= MOST_IN_RANGE:
+        match = _RANGE.fullmatch(piece)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first or last - first >= MOST_IN_RANGE:
             raise ValueError(f"'{piece}' is no range")
-        yield from (f"{number:0{len(found[1])}d}" for number in range(first, last + 1))
+        yield from (f"{number:0{len(match[1])}d}" for number in range(first, last + 1))
 
 
 def check(text: str) -> list[Finding]:
-    """Return what there is to report about one file or several: form of lines, names, devices, numbers."""
-    files, found = _Files(), []
+    """Return the findings of one file or several: form of lines, names, devices, numbers."""
+    files, findings = _Files(), []
     for number, file, line in _lines(text):
         pairs = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
         if re.match(r"include\s+\S", line, re.IGNORECASE):
             files.unknown.setdefault(line.split()[0], number)
             continue
         if left := _PAIR.sub("", line).strip():
-            found.append(Finding(number, f"'{left}' is not KEY=VALUE: Slurm refuses the file"))
+            findings.append(Finding(number, f"'{left}' is not KEY=VALUE: Slurm refuses the file"))
             continue
         try:
-            found += list(_READERS[file](files, number, pairs, dict(_PAIR.findall(line))))
+            findings += list(_READERS[file](files, number, pairs, dict(_PAIR.findall(line))))
         except ValueError as error:
-            found.append(Finding(number, str(error)))
-    found += _references(files)
-    found += not_looked_at("keys", files.unknown)
+            findings.append(Finding(number, str(error)))
+    findings += _references(files)
+    findings += not_looked_at("keys", files.unknown)
     if not text.strip():
-        found.append(Finding(0, f"no node is defined; several files stand below '{FILE}slurm.conf' and so on", "warn"))
-    return sorted(found)
+        findings.append(
+            Finding(0, f"no node is defined; several files stand below '{FILE}slurm.conf' and so on", "warn")
+        )
+    return sorted(findings)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
