@@ -182,7 +182,7 @@ def test_a_page_follows_readings_without_being_loaded_again(following):
     assert page.locator(".numbers").count() == 0
     following.tell(following.whole)
     expect(page.locator(".numbers")).to_contain_text("hosts ready")
-    expect(page.locator("main")).to_contain_text("Needs a look")
+    expect(page.locator("main")).to_contain_text("Attention required")
     order = page.evaluate("[...document.querySelectorAll('header > *')].map((each) => each.className || each.tagName)")
     assert order == ["site", "H1", order[2], "numbers", "DL", "bar"]
     assert (
