@@ -186,7 +186,8 @@ def test_a_page_follows_readings_without_being_loaded_again(following):
     order = page.evaluate("[...document.querySelectorAll('header > *')].map((each) => each.className || each.tagName)")
     assert order == ["site", "H1", order[2], "numbers", "DL", "bar"]
     assert (
-        page.evaluate("[...document.querySelectorAll('main > section')].map((each) => each.id)")[0] == "s-needs-a-look"
+        page.evaluate("[...document.querySelectorAll('main > section')].map((each) => each.id)")[0]
+        == "s-attention-required"
     )
     assert page.locator(".bar nav a").count() == 2
     assert page.evaluate("window.mine") == 1
