@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import copyreg
 import gc
 import http.client
 import inspect
@@ -203,9 +204,17 @@ def _import_rooms(*rooms):
                 import_module(module.name)
 
 
+_PLAIN = dict(copyreg.dispatch_table)
+"""How values are copied in a process that has not imported Dask."""
+
+
+def _is_of_a_fleet(argv):
+    return not {"fleet", SCHEDULER}.isdisjoint(argv)
+
+
 def _import_for(argv):
     """Import what fleets need, which few tests do: once, for the first process of one. Dask may not be installed."""
-    if SCHEDULER in sys.modules or not {"fleet", SCHEDULER}.intersection(argv):
+    if SCHEDULER in sys.modules or not _is_of_a_fleet(argv):
         return
     with contextlib.suppress(ImportError):
         _import_rooms("vsphere_ai.fleet")
@@ -278,6 +287,11 @@ def _become(asked):
         time.tzset()
         if "dask" in sys.modules:
             sys.modules["dask"].config.refresh()  # it read the variables of the server
+        if not _is_of_a_fleet(asked["argv"]):
+            # distributed registers a way to copy each exception (tblib.pickling_support), which faults of pyVmomi do
+            # not take; a lab copies them while it answers (pyVmomi's SoapAdapter), and then answers SystemError
+            copyreg.dispatch_table.clear()
+            copyreg.dispatch_table.update(_PLAIN)
         os.chdir(asked["cwd"])
         if asked["umask"] >= 0:
             os.umask(asked["umask"])
