@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.base import MOVES, STARTS, Case, Quantity, Reason, gb, requirement
 from vsphere_ai.admission.machine import Span
 from vsphere_ai.model.facts import Facts
 
@@ -15,7 +15,7 @@ _MIB = 1 << 20
 @requirement(
     "admission.pool",
     "Resource pools",
-    occasions=RUNS | {"reconfigure"},
+    occasions=STARTS | MOVES | {"reconfigure"},
     source="vSphere Resource Management 6.7, resource pool admission control; vSphere API, ResourcePoolResourceUsage",
     reads={"ResourcePool": ("name", "parent", "owner", CONFIG, RUNTIME)},
     faults=("InsufficientMemoryResourcesFault", "InsufficientCpuResourcesFault"),
@@ -25,7 +25,8 @@ def pool(case: Case) -> Iterator[Reason]:
     """A resource pool guarantees what it has reserved, and what pools above it give where it is expandable.
 
     A limit of the pool is never exceeded. A pool without reservation that is not expandable runs no VM at all, because
-    of the overhead. Suspended VMs and those that are off take nothing.
+    of the overhead. Suspended VMs and those that are off take nothing. vSphere HA restarts VMs without asking a pool
+    (vSphere Availability 6.5, GUID-1D8B1384).
     """
     vm, situation = case.vm, case.situation
     own = situation.view.estate.get(vm.pool)

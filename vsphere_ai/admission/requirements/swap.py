@@ -48,8 +48,6 @@ def swap(case: Case) -> Reason | None:
     mine = situation.on(situation.home(vm.ref) or "").get(vm.ref)
     taken = situation.more.swap_mb[vm.home] - ((mine.swap_mb or 0) if mine is not None else 0)
     have = (int(free) - situation.disks_bytes.get(vm.home, 0)) / _MIB - taken
-    if case.occasion == "power_cycle" and was_here and mine is None:
-        have += situation.machines.present(vm.ref).swap_mb or 0
     if size <= have:
         return None
     message = f"its swap file takes {gb(size)} of the datastore {store.name}, which has {gb(max(have, 0))} free"

@@ -28,6 +28,7 @@ class Occasion(Enum):
     COLD = "a clone, a new VM or a move that leaves the VM off"
     RECONFIGURE = "a running VM is changed"
     EVACUATE = "DRS evacuates a host"
+    HA_RESTART = "HA restarts a VM whose host has failed"
 
 
 class Group(Enum):
@@ -42,7 +43,7 @@ class Group(Enum):
 
 
 ALWAYS = frozenset(Occasion) - {Occasion.START}
-RUNS = frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.EVACUATE})
+RUNS = frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.EVACUATE, Occasion.HA_RESTART})
 """Occasions on which a VM that runs comes to a host."""
 
 

@@ -74,7 +74,7 @@ class Timing:
     """How long things take, in seconds (`session_minutes`: a login left idle that long is gone).
 
     `guest_seconds` pass from power-on until a guest with cloud-init shows its addresses. A clone takes `clone_seconds`
-    beside `task_seconds`.
+    beside `task_seconds`. `failover_seconds` pass from the failure of a host until HA restarts its VMs.
     """
 
     boot_seconds: float = 2.0
@@ -83,6 +83,7 @@ class Timing:
     guest_seconds: float = 0.5
     vmotion_seconds: float = 0.1
     clone_seconds: float = 0.0
+    failover_seconds: float = 0.5
     session_minutes: float = 30.0
 
 

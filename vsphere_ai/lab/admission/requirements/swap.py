@@ -7,12 +7,12 @@ vMotion makes a new one only where its place changes.
 
 from __future__ import annotations
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
 from vsphere_ai.lab.managed.refusals import no_disk_space
 from vsphere_ai.lab.managed.vms import swap_files
 
 
-@requirement(64, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.EVACUATE}), Group.NONE)
+@requirement(64, RUNS, Group.NONE)
 def swap(case: Case) -> Faults:
     """Yield a fault where the datastore of the swap file has not the room."""
     store = swap_files.datastore(case.farm, case.vm, case.host, case.config)

@@ -11,12 +11,12 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.mainboard import GENERATIONS, PACKAGES, level
-from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
 from vsphere_ai.lab.managed import Call, changes, datastores, host_managers, host_resources, reads
-from vsphere_ai.lab.managed.clusters import high_availability
+from vsphere_ai.lab.managed.clusters import failover, high_availability
 from vsphere_ai.lab.managed.hosts import alarms, host_network, pci
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
 from vsphere_ai.lab.managed.running_vms import powered_on
+from vsphere_ai.lab.managed.vm_tasks.power import host_failed_under
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Task
@@ -118,19 +118,18 @@ def _went_down(farm: Farm, mo: ManagedObject) -> None:
         vm = farm.store.get(ref)
         vm["runtime"].connectionState = "disconnected"
         farm.store.touch(vm, "runtime", "summary")
+    failover.host_failed(farm, mo, mo.extra["lost"])
 
 
 def _came_back(farm: Farm, mo: ManagedObject) -> None:
     mo.props.update(mo.extra.pop("kept"))
-    for vm in mo.extra.pop("lost"):
-        release_vgpus(farm.host(mo), vm["name"])
-        vm["runtime"].powerState = "poweredOff"
-        vm["runtime"].bootTime = None
-        vm.extra["guest_stopped"](vm)
+    for vm in (each for each in mo.extra.pop("lost") if each["runtime"].host == mo.ref):
+        host_failed_under(farm, vm)
     for ref in mo["vm"]:
         vm = farm.store.get(ref)
         vm["runtime"].connectionState = vm.extra["connection"]
         farm.store.touch(vm, "runtime", "summary", "guest")
+    failover.host_returned(farm, mo)
 
 
 def _product(machine: Host) -> Any:

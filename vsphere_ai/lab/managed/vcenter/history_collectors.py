@@ -50,7 +50,8 @@ def _events(farm: Farm, filter: Any) -> list[Any]:
     infos = [mo["info"] for mo in farm.store.of(vim.Task)] if _is_of(vim.event.TaskEvent, kinds) else []
     found = [_event(farm, i) for i in infos if _passes(farm, filter, i)]
     for event in events.posted(farm):
-        shown = vim.TaskInfo(entity=event.vm.vm, queueTime=event.createdTime)
+        entity = event.vm.vm if event.vm is not None else event.computeResource.computeResource
+        shown = vim.TaskInfo(entity=entity, queueTime=event.createdTime)
         if _is_of(type(event), kinds) and _passes(farm, filter, shown):
             found.append(event)
     return sorted(found, key=lambda event: event.createdTime)

@@ -73,6 +73,20 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str, *, state: str = "pow
     farm.record(vm, call)
 
 
+def host_failed_under(farm: Farm, vm: ManagedObject) -> None:
+    """Show a VM as off that ran on a host when it went dark; its swap file lies where it lay.
+
+    The caller holds the store's lock.
+    """
+    if vm["runtime"].powerState != "poweredOn":
+        return
+    vgpus.power_off(farm.host(farm.host_of(vm)), vm["name"])
+    devices_pci.release(vm)
+    vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOff", None
+    vm["runtime"].cleanPowerOff = False
+    _power_changed(farm, vm)
+
+
 def _power_changed(farm: Farm, vm: ManagedObject) -> None:
     cpu_features.show(farm, vm)
     guest_changed(farm, vm)
