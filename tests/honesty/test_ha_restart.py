@@ -6,6 +6,7 @@ import pytest
 from honesty import cases
 from honesty.labs import Labs
 from pyVmomi import vim
+from support import failover_farm
 
 from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machines import Machines
@@ -25,7 +26,7 @@ from vsphere_ai.resources import kinds
 
 pytestmark = pytest.mark.lab
 RESPECTED = "das.respectVmVmAntiAffinityRules"
-FARMS = 60
+FARMS = 24
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,44 @@ def read(lab):
 
     with VCenter.connect(endpoint) as vcenter:
         return collect(vcenter, None, Request(wanted_paths(), everything))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_devices_of_hosts(make_lab, new_client, held):
+    """A device by its address is that of its host; one by its model is what another host has free, or has not."""
+    lab = make_lab(failover_farm.FARM.replace("_percent: 99", "_percent: 1"))
+    soap = new_client(lab)
+    names = ("plain", "low", "vgpu", "vgpu-2", "apart-1", "fixed")
+    if held:
+        soap.wait(soap.vm("low").PowerOffVM_Task())
+    failover_farm.with_devices(soap, held=held)
+    soap.wait(soap.vm("low" if held else "off").PowerOnVM_Task())
+    estate = read(lab)
+    view = View(estate, observe(estate, kinds()))
+    situation, hosts = Situation.as_read(view, Machines(view)).copy(), {h.name: h for h in estate.hosts}
+    refs = {v.name: v.ref for v in estate.vms if estate.is_on(v.ref)}
+    ran = [name for name in names if situation.home(refs.get(name, "")) == hosts["esx1.lab.local"].ref]
+    assert {"plain", "vgpu", "low" if held else "fixed"} <= {*ran}
+    failover_farm.fail(lab, soap, "esx1")
+    for name in ran:
+        situation.leave(refs[name])
+    kinds_of = (vim.event.VmRestartedOnAlternateHostEvent, vim.event.NotEnoughResourcesToStartVmEvent)
+
+    def outcome():
+        found = soap.content.eventManager.QueryEvents(vim.event.EventFilterSpec())
+        return [event for event in found if isinstance(event, kinds_of)]
+
+    soap.until(lambda: {*ran} <= {event.vm.name for event in outcome()})
+    for event in outcome():
+        if event.vm.name not in ran:
+            continue
+        machine = situation.machines.present(refs[event.vm.name])
+        answers = {h: admit(machine, estate[hosts[h].ref], situation, "ha_restart") for h in hosts if "esx1" not in h}
+        if isinstance(event, kinds_of[0]):
+            assert answers[event.host.name].answer == "yes", answers
+            situation.arrive(machine, hosts[event.host.name].ref)
+        else:
+            assert {a.answer for a in answers.values()} == {"no"}, (event.vm.name, answers)
 
 
 class Farm:

@@ -3,7 +3,7 @@
 vSphere Availability 6.5 (GUID-1D8B1384, GUID-E137A9F8): HA asks neither admission control nor resource pools. Agent VMs
 come first, then VMs in the order of their restart priority (6.0 book of Epping, "Restarting Virtual Machines"), and
 hosts that are kept for a failover are tried first. Unverified: that among other hosts the one is taken on which the
-fewest preferred rules are broken and most memory is left, and that HA tries again when a host of the cluster is back.
+fewest VM-Host rules are broken and most memory is left, and that HA tries again when a host of the cluster is back.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _best_first(farm: Farm, cluster: ManagedObject, vm: ManagedObject) -> list[M
     kept = [ref._moId for ref in getattr(policy, "failoverHosts", None) or ()]
 
     def place(host: ManagedObject) -> tuple[bool, int, int]:
-        broken = sum(1 for _ in cluster_rules.broken_by(farm, vm, host))
+        broken = sum(isinstance(r, cluster_rules.HOSTS) for r in cluster_rules.broken_by(farm, vm, host))
         return host.moid not in kept, broken, -free_memory(farm, host)
 
     return sorted((host for host in hosts_of(farm, cluster) if is_good(farm, host)), key=place)
