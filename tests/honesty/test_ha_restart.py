@@ -15,8 +15,8 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.lab.admission import Occasion, admits, case_of
 from vsphere_ai.lab.build import build
-from vsphere_ai.lab.managed.clusters import failover
 from vsphere_ai.lab.managed.running_vms import powered_on
+from vsphere_ai.lab.managed.vm_tasks import failover
 from vsphere_ai.lab.scenario_file import load
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe

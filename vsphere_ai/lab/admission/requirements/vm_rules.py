@@ -2,7 +2,7 @@
 
 vSphere API, RuleViolation. That DRS refuses a power-on which no host allows was reported in public
 (github.com/cloudfoundry/bosh-vsphere-cpi-release issue 223). VMs that break a rule made later run on; a rule
-that keeps VMs together asks for a host where one of them runs (unverified). `das.respectVmVmAntiAffinityRules` tells
+that keeps VMs together asks for a host where one of them runs (unverified). `das.respectVmVmAntiAffinityRules` sets
 whether HA keeps VMs apart (vSphere Availability 6.5, GUID-E137A9F8); that it does so by default is unverified.
 """
 

@@ -12,10 +12,11 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.mainboard import GENERATIONS, PACKAGES, level
 from vsphere_ai.lab.managed import Call, changes, datastores, host_managers, host_resources, reads
-from vsphere_ai.lab.managed.clusters import failover, high_availability
+from vsphere_ai.lab.managed.clusters import high_availability
 from vsphere_ai.lab.managed.hosts import alarms, host_network, pci
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
 from vsphere_ai.lab.managed.running_vms import powered_on
+from vsphere_ai.lab.managed.vm_tasks import failover
 from vsphere_ai.lab.managed.vm_tasks.power import host_failed_under
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill

@@ -1,4 +1,4 @@
-"""Failover by HA: VMs of a host that goes dark are restarted where a host admits them; else an event tells why not.
+"""Failover by HA: VMs of a host that goes dark are restarted where a host admits them; else an event has the reason.
 
 vSphere Availability 6.5 (GUID-1D8B1384, GUID-E137A9F8): HA asks neither admission control nor resource pools. Agent VMs
 come first, then VMs in the order of their restart priority (6.0 book of Epping, "Restarting Virtual Machines"), and
@@ -93,7 +93,7 @@ def _rank(cluster: ManagedObject, vm: ManagedObject) -> int | None:
 
 
 def _is_settled(farm: Farm, vm: ManagedObject) -> bool:
-    """Return whether a VM is gone, or somebody has powered it on since."""
+    """Return whether a VM is gone, or another user has powered it on since."""
     if vm.moid not in farm.store.objects:
         return True
     return bool(vm["runtime"].powerState == "poweredOn" and farm.host(farm.host_of(vm)).up)
