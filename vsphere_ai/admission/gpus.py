@@ -112,7 +112,8 @@ class _HostGpus:
     def _is_shared(self, pci: str) -> bool:
         """Return whether a GPU gives vGPUs; one that is passed through whole, or that this plan passes, gives none."""
         passed = self._infos.get(pci, GraphicsInfo()).get("graphicsType") == PASSED_THROUGH
-        return not passed and any(s.shares(pci) for s in self._sharing)
+        sick = pci in self._now.faults  # nvidia-smi shows no values of it: no vGPU starts there
+        return not passed and not sick and any(s.shares(pci) for s in self._sharing)
 
     def _run(self, vm: Target, slots: list[GpuSlot]) -> None:
         """Put the vGPUs of a VM that stays on the GPUs that show it, each of these first getting one of it."""

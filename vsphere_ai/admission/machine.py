@@ -15,6 +15,7 @@ from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 
 CPUS, CORES, AUTO_CORES = (
@@ -233,7 +234,7 @@ def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Span:
 
 def _function(device: VirtualObject) -> Demand:
     function = (device.get("sriovBacking") or {}).get("physicalFunctionBacking") or {}
-    address = str(function.get("id") or "automatic").lower()
+    address = read_pci(str(function.get("id") or "automatic"))
     backing = device.get("backing") or {}
     network = next(iter(_networks([backing])), "") or str(backing.get("network") or "")
     return Demand("", network, "auto" if address.startswith("automatic") else address)

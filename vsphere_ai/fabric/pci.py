@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice, VirtualDevice
 from vsphere_ai.fabric.matching import assigned
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.names.pci_address import read_pci
 
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
 PATHS = (DEVICES, NUMA, PASSTHRU)
@@ -70,14 +71,14 @@ class Passthrough:
 def devices(facts: Facts) -> dict[str, Device]:
     """Return every PCI device of a host by address, bridges included."""
     nodes = _nodes(facts)
-    found = {str(d["id"]).lower(): _device(d, nodes) for d in facts.get(DEVICES) or ()}
+    found = {read_pci(str(d["id"])): _device(d, nodes) for d in facts.get(DEVICES) or ()}
     return dict(sorted(found.items()))
 
 
 def passthroughs(facts: Facts) -> dict[str, Passthrough]:
     """Return what the host says of passing each device through, by address."""
     return {
-        str(p["id"]).lower(): Passthrough(
+        read_pci(str(p["id"])): Passthrough(
             capable=bool(p.get("passthruCapable")),
             enabled=bool(p.get("passthruEnabled")),
             active=bool(p.get("passthruActive")),
@@ -164,11 +165,11 @@ def claim_of(device: VirtualDevice) -> Claim | None:
     """
     backing: DeviceBacking = device.get("backing") or {}
     if backing.get("_typeName") == FIXED:
-        return Claim(str(backing.get("id")).lower())
+        return Claim(read_pci(str(backing.get("id"))))
     if backing.get("_typeName") != DYNAMIC:
         return None
     allowed = frozenset((a["vendorId"] & 0xFFFF, a["deviceId"] & 0xFFFF) for a in backing.get("allowedDevice", ()))
-    return Claim(str(backing.get("assignedId") or "").lower(), allowed, backing.get("customLabel") or "")
+    return Claim(read_pci(str(backing.get("assignedId") or "")), allowed, backing.get("customLabel") or "")
 
 
 def choices(facts: Facts, claims: Iterable[Claim]) -> tuple[tuple[str, ...], ...]:
@@ -212,7 +213,7 @@ def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, Devi
 def _device(device: PciDevice, nodes: Mapping[str, int]) -> Device:
     vendor, class_id = device["vendorId"] & 0xFFFF, device["classId"] & 0xFFFF
     name = str(device.get("deviceName") or "")
-    address = str(device["id"]).lower()
+    address = read_pci(str(device["id"]))
     # NVIDIA's virtual functions carry the name of the GPU, but no sub device id
     nvidia = vendor == NVIDIA and class_id & 0xFF00 == DISPLAY and not device.get("subDeviceId")
     return Device(
@@ -221,7 +222,7 @@ def _device(device: PciDevice, nodes: Mapping[str, int]) -> Device:
         device=device["deviceId"] & 0xFFFF,
         class_id=class_id,
         name=name or str(device.get("vendorName") or "device"),
-        parent=str(device.get("parentBridge") or "").lower(),
+        parent=read_pci(str(device.get("parentBridge") or "")),
         numa=nodes.get(address),
         virtual=nvidia or _VIRTUAL in name.lower(),
     )
@@ -230,5 +231,5 @@ def _device(device: PciDevice, nodes: Mapping[str, int]) -> Device:
 def _nodes(facts: Facts) -> dict[str, int]:
     found: dict[str, int] = {}
     for node in (facts.get(NUMA) or {}).get("numaNode", ()):
-        found.update({str(pci).lower(): int(node["typeId"]) for pci in node.get("pciId", ())})
+        found.update({read_pci(str(pci)): int(node["typeId"]) for pci in node.get("pciId", ())})
     return found

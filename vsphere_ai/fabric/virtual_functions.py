@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.matching import assigned
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.names.pci_address import read_pci
 
 DEVICES = "config.pciPassthruInfo"
 PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")
@@ -92,7 +93,7 @@ def _fitting(estate: Estate, host: Facts, demand: Demand, known: Mapping[str, Ph
     network = estate.get(demand.port_group)
     standard = network is not None and not network.ref.startswith(f"{dvs.PORT_GROUP}:")
     there = known.values() if standard else behind(estate, host, demand.port_group)
-    return frozenset(f.pci for f in there if demand.function in ("auto", f.pci.lower()))
+    return frozenset(f.pci for f in there if demand.function in ("auto", read_pci(f.pci)))
 
 
 def listed(functions: Iterable[PhysicalFunction]) -> str:

@@ -53,7 +53,7 @@ def destroy_instance(pci: str, gi: int) -> tuple[str, ...]:
 def _bus(pci: str) -> str:
     """Without -i every verb hits all GPUs; the index may change when a GPU fails, the bus id does not."""
     domain, _, rest = normal_pci(pci).partition(":")
-    return f"0000{domain}:{rest}".upper()
+    return f"{domain:0>8}:{rest}".upper()
 
 
 def _number(value: int) -> str:

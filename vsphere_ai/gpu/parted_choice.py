@@ -58,6 +58,8 @@ class Parted(BaseModel):
         for gpu in live.readable(facts).gpus:
             device, board = devices.get(gpu.pci), boards.get(gpu.pci)
             known = (device["deviceId"] & 0xFFFF,) if device else ()
+            if gpu.index is None:
+                continue  # it does not answer, and has no number by which an entry could name it
             entry = parted.entry_for(self.entries or (), gpu.index, known, subsystem_of(device))
             capable = board is not None and board.mig_capable
             unknown = board is None and gpu.mig_current is not None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 T = TypeVar("T")
@@ -222,7 +223,7 @@ def gpus_in(out: str) -> Iterator[SmiGpu]:
         yield SmiGpu(
             int(row["index"]),
             row["uuid"],
-            row["pci.bus_id"].lower().removeprefix("0000"),
+            read_pci(row["pci.bus_id"]),
             row["name"],
             row["driver_version"],
             _number(row["memory.total"]),
@@ -245,7 +246,7 @@ def replays_in(out: str) -> dict[str, int]:
     for part in out.split("<gpu id=")[1:]:
         bus, count = re.match(r'"([0-9A-Fa-f:.]+)"', part), re.search(r"<replay_counter>(\d+)</replay_counter>", part)
         if bus and count:
-            found[f"/gpu/{bus[1].lower().removeprefix('0000')}/{REPLAYED}"] = int(count[1])
+            found[f"/gpu/{read_pci(bus[1])}/{REPLAYED}"] = int(count[1])
     return found
 
 

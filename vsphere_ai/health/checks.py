@@ -347,14 +347,13 @@ def _texts(every: Sequence[GpuEvent], verdict: XidVerdict) -> str:
 
 def _gpu_of(node: Node, device: str, *, virtual: bool) -> str:
     """Return the name of the physical GPU of a device in a log; empty for one of the host that is not the VM's."""
-    address = device if device.count(":") > 1 else f"0000:{device}"
     for gpu in node.gpus:
-        if gpu.host_pci and (gpu.guest_pci if virtual else gpu.host_pci).startswith(address):
+        if gpu.host_pci and (gpu.guest_pci if virtual else gpu.host_pci).startswith(device):
             return f"{node.host} {gpu.host_pci}"
     known = [gpu.host_pci for gpu in node.gpus if gpu.host_pci]
     if virtual and len(known) == 1:
         return f"{node.host} {known[0]}"
-    return f"{node.vm} {address}" if virtual else ""
+    return f"{node.vm} {device}" if virtual else ""
 
 
 def _versions(observed: Observed, profile: Profile) -> Iterator[Finding]:

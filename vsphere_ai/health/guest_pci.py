@@ -13,7 +13,7 @@ _LIST = (
     'for d in /sys/class/net/*; do echo "$d $(cat "$d/address")"; done'
 )
 DEVICES = Asked("devices", ("sh", "-c", _LIST))
-_RDMA = re.compile(r"/sys/class/infiniband/(\S+) /sys/\S*/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+_RDMA = re.compile(r"/sys/class/infiniband/(\S+) /sys/\S*/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 _MAC = re.compile(r"/sys/class/net/(\S+) ([0-9a-f]{2}(?::[0-9a-f]{2}){5})")
 
 

@@ -23,7 +23,7 @@ WORDS: dict[Distance, str] = {
     "PHB": "on the same NUMA node",
     "SYS": "on another NUMA node",
 }
-_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True)

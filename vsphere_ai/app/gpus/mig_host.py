@@ -35,6 +35,8 @@ class Gpu:
     present: tuple[Instance, ...]
     notes: tuple[str, ...]
     driver_major: int | None
+    fault: str = ""
+    """What nvidia-smi prints of a GPU in trouble: its modes are unknown."""
 
 
 def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
@@ -50,7 +52,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     found = []
     for pci, listed in boards_as_listed(facts).items():
         status = modes.get(pci)
-        if listed.board is None or not listed.board.mig_capable or status is None:
+        if listed.board is None or not listed.board.mig_capable or status is None or status.index is None:
             continue
         found.append(
             Gpu(
@@ -64,6 +66,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
                 live.present(facts, estate, pci),
                 listed.disagreements,
                 status.driver_major,
+                status.fault,
             )
         )
     return tuple(sorted(found, key=lambda g: g.index))
@@ -89,7 +92,7 @@ def cases(items: tuple[Item, ...], gpu: str, request: EstateRequest, emit: Emit)
         raise UsageError(f"{request.limit} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
     found = {}
     for one in chosen:
-        answer = transition(one.board, one.present, items, driver_major=one.driver_major)
+        answer = _answer(one, items)
         steps = () if isinstance(answer, Impossible) else tuple(moves.moves(one.board, answer, one.pci, compute))
         off: tuple[str, ...] = ()
         if not one.enabled and not isinstance(answer, Impossible):
@@ -98,6 +101,12 @@ def cases(items: tuple[Item, ...], gpu: str, request: EstateRequest, emit: Emit)
         title = f"{request.limit}, GPU {one.pci}"
         found[one.pci] = LayoutCase(one.board, one.present, items, answer, steps, title, (*off, *one.notes))
     return found
+
+
+def _answer(gpu: Gpu, items: tuple[Item, ...]) -> Transition | Impossible:
+    if gpu.fault:
+        return Impossible((f"nvidia-smi reports of this GPU: {gpu.fault}",), ())
+    return transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)
 
 
 def _pci(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import Case, has_adapter, has_gpu, host_rule, vm_rule
 from vsphere_ai.gpu.devices import found_gpus, is_whole
+from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.text import counted
 
@@ -46,11 +47,12 @@ def gpus_assigned(case: Case) -> Assessed | None:
 )
 def gpu_load(case: Case) -> Assessed | None:
     """At the moment of reading, some vGPU of the host computes. One reading is no proof that a VM is idle for long."""
-    output = case.facts.probes.get("nvidia-smi vgpus")
-    text = str(getattr(output, "stdout", "") if output else "")
-    if output and "VM Name" not in text:
+    if why := live.why_not_listed(case.facts):
+        return case.unknown(f"the vGPUs that run here are not known: {why}")
+    running = live.running(case.facts)
+    if not running:
         return None
-    loads = _loads(text)
+    loads = [vgpu.load for vgpu in running if vgpu.load is not None]
     if not loads:
         return case.unknown("nvidia-smi shows no utilization of vGPUs")
     seen = ("nvidia-smi vgpu -q, Utilization Gpu", ", ".join(f"{n} %" for n in loads))
@@ -134,14 +136,3 @@ def reservations(case: Case) -> Assessed | None:
 def orphans(case: Case) -> Assessed | None:
     """No training VM is left without its host or its files. Disks that belong to no VM are asked about."""
     return case.reported()
-
-
-def _loads(text: str) -> list[int]:
-    """Return the utilization of each vGPU in percent, of a listing of `nvidia-smi vgpu -q`."""
-    found, inside = [], False
-    for line in text.splitlines():
-        key, _, value = (part.strip() for part in line.partition(":"))
-        inside = key == "Utilization" or (inside and line.startswith(" " * 12))
-        if inside and key == "Gpu" and value.removesuffix("%").strip().isdigit():
-            found.append(int(value.removesuffix("%")))
-    return found

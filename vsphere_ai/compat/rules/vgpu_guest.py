@@ -66,6 +66,8 @@ def vgpu_licence(case: Case, vgpu: RunningVgpu, host_driver: str) -> Finding:
     The host sees the state of every guest, so no guest has to be asked.
     """
     seen = (f"{LISTING}: License Status", vgpu.licence or "N/A")
+    if vgpu.licensed is None and vgpu.licence not in (None, "Unknown"):
+        return case.unknown(f"nvidia-smi prints a licence state that is not in any list: {vgpu.licence}", seen)
     if vgpu.licensed is None:
         return case.unknown("the licence state of its guest is not shown; the NVIDIA driver may not run there", seen)
     if vgpu.licensed:

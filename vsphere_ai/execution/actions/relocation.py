@@ -9,6 +9,7 @@ from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.steps import DeviceChange, Move, MoveAway, MoveBack
@@ -70,7 +71,7 @@ def _part(device: Mapping[str, object]) -> tuple[str, str]:
     """Return the part of a host that a device names: its PCI address, and the host's own id of its system."""
     backing = device.get("backing")
     named = backing if isinstance(backing, Mapping) else {}
-    return str(named.get("id")).lower(), str(named.get("systemId"))
+    return read_pci(str(named.get("id"))), str(named.get("systemId"))
 
 
 def detail_of(step: MoveAway) -> str:

@@ -38,14 +38,17 @@ def check(
 def _unknown_gpus(
     gpus: Sequence[GpuStatus], instances: Iterable[ListedInstance], compute: Iterable[ListedComputeInstance]
 ) -> Iterator[str]:
-    for index in sorted(({i.gpu for i in instances} | {c.gpu for c in compute}) - {g.index for g in gpus}):
+    listed = {g.index for g in gpus}
+    for index in sorted({i.gpu for i in instances} | {c.gpu for c in compute}):
+        if index in listed:
+            continue
         yield f"it lists instances of GPU {index}, which it does not list itself"
 
 
 def _twice(
     gpus: Iterable[GpuStatus], instances: Iterable[ListedInstance], compute: Iterable[ListedComputeInstance]
 ) -> Iterator[str]:
-    names: list[Hashable] = [f"GPU {g.index}" for g in gpus]
+    names: list[Hashable] = [f"GPU {g.index}" for g in gpus if g.index is not None]
     names += [f"GPU at {g.pci}" for g in gpus]
     names += [f"GPU instance {i.gi_id} of GPU {i.gpu}" for i in instances]
     names += [f"compute instance {c.ci_id} of GPU instance {c.gi_id} of GPU {c.gpu}" for c in compute]
@@ -57,7 +60,7 @@ def _twice(
 def _modes(gpus: Iterable[GpuStatus], instances: Iterable[ListedInstance]) -> Iterator[str]:
     having = {i.gpu for i in instances}
     for gpu in gpus:
-        if gpu.index in having and not gpu.mig_current:
+        if gpu.index in having and not gpu.mig_current and not gpu.fault:
             yield f"it lists GPU instances of GPU {gpu.index}, whose MIG mode is off"
 
 

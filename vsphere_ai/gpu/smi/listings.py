@@ -30,6 +30,16 @@ NVML_CODES = {
 
 MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
 
+FAULTS = re.compile(
+    r"(?:\[(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|Function Not Found)\]|ERR!)"
+)
+"""What stands in a cell of ``--query-gpu`` and in ``-q -x`` instead of a value, where a GPU is in trouble."""
+LOST_GPU = re.compile(
+    r"Unable to determine the device handle for GPU ?(?P<index>\d+)?(?:: ?| )(?P<bus>[0-9A-F]+:[0-9A-F:.]+): (?P<text>.+)",
+    re.IGNORECASE,
+)
+"""The line of a GPU that does not answer at all; the other GPUs may be listed beside it, whatever the exit code."""
+
 # R550 ends with 0 where R470 and R535 end with 6, so only the text shows that there is nothing to list.
 _NONE_FOUND = re.compile(
     r"No (?:MIG-enabled devices|devices were|GPU instances|compute instances|GPU instance profiles) ?(?:found)?"
@@ -59,9 +69,12 @@ class UnreadableOutput(HostUnhealthy):
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU as `QUERY_GPUS` shows it; `pci` as vSphere writes it; a MIG mode is None on GPUs without MIG."""
+    """A GPU as `QUERY_GPUS` shows it; `pci` as vSphere writes it; a MIG mode is None on GPUs without MIG.
 
-    index: int
+    `index` is None where nvidia-smi shows no number, as for a GPU that fell off the bus.
+    """
+
+    index: int | None
     pci: str
     name: str
     uuid: str
@@ -69,6 +82,8 @@ class GpuStatus:
     mig_pending: bool | None
     memory_mib: int | None
     driver: str
+    fault: str = ""
+    """What nvidia-smi prints instead of values of a GPU in trouble, such as ``GPU is lost``: its values are unknown."""
 
     @property
     def driver_major(self) -> int | None:
@@ -126,10 +141,17 @@ class ListedPlacement:
 
 
 def parse_gpus(status: int, stdout: str) -> tuple[GpuStatus, ...]:
-    """Read the answer to `QUERY_GPUS`, with or without header and units."""
-    lines = _lines(status, stdout)
+    """Read the answer to `QUERY_GPUS`, with or without header and units.
+
+    A GPU in trouble has a `fault` and leaves the others readable; `UnreadableOutput` where none can be read.
+    """
+    lost = [match for line in stdout.splitlines() if (match := LOST_GPU.fullmatch(line.strip()))]
+    rest = "\n".join(line for line in stdout.splitlines() if not LOST_GPU.fullmatch(line.strip()))
+    if lost and not rest.strip():
+        raise unreadable(status, stdout)
+    lines = _lines(0 if lost else status, rest)
     rows = [r for r in csv.reader(lines, skipinitialspace=True) if r and r[0] != "index"]
-    return tuple(_gpu(row, stdout) for row in rows)
+    return (*(_gpu(row, stdout) for row in rows), *(_lost(match, stdout) for match in lost))
 
 
 def parse_instances(status: int, stdout: str) -> tuple[ListedInstance, ...]:
@@ -213,9 +235,20 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
     mib = int(size[1]) if size else None
+    name, uuid, driver = ("" if FAULTS.fullmatch(text) else text for text in (name, uuid, driver))
+    fault = next((cell.strip(" []") for cell in row if FAULTS.fullmatch(cell.strip())), "")
+    known = MODES if not fault else {**MODES, current: MODES.get(current), pending: MODES.get(pending)}
     try:
-        return GpuStatus(int(index), normal_pci(bus), name, uuid, MODES[current], MODES[pending], mib, driver)
+        return GpuStatus(int(index), normal_pci(bus), name, uuid, known[current], known[pending], mib, driver, fault)
     except (ValueError, KeyError):
+        raise unreadable(0, stdout) from None
+
+
+def _lost(match: re.Match[str], stdout: str) -> GpuStatus:
+    index = None if match["index"] is None else int(match["index"])
+    try:
+        return GpuStatus(index, normal_pci(match["bus"]), "", "", None, None, None, "", untrusted(match["text"]))
+    except ValueError:
         raise unreadable(0, stdout) from None
 
 

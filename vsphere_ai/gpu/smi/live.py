@@ -42,6 +42,7 @@ class Live:
     """GPUs, their GPU instances (by memory slice) and compute instances; by PCI address.
 
     `guests` says how many VMs vCenter shows on a GPU, `running` which vGPUs nvidia-smi lists; None when it does not.
+    `faults` are the GPUs of which nvidia-smi prints a phrase such as ``GPU is lost`` instead of values.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class Live:
         running: Sequence[RunningVgpu] | None = None,
     ) -> None:
         self.gpus = tuple(gpus)
-        by_index = {g.index: g.pci for g in gpus}
+        by_index = {g.index: g.pci for g in gpus if g.index is not None}
+        self.faults = {g.pci: g.fault for g in gpus if g.fault}
         self.running = None if running is None else tuple(running)
         self.instances: dict[str, list[Instance]] = defaultdict(list)
         for one in sorted(instances, key=lambda i: i.start):

@@ -16,22 +16,21 @@ from vsphere_ai.model.names.pci_address import normal_pci
 
 NOT_AVAILABLE = ("N/A", "[N/A]", "Not Available", "")
 NO_VGPU_DRIVER = re.compile(r"No supported devices in vGPU mode\.?|No devices were found\.?")
-LICENSED = "Licensed"
 
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-Fa-f:.]+)")
-_EXPIRY = re.compile(r"Licensed \(Expiry: (?P<date>[^()]+)\)")
-_STATUS = re.compile(r"(?:Licensed|Unlicensed)(?: \([^()]*\))?")
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
-_NEEDED = ("VM ID", "VM Name", "vGPU Name", "Guest Driver Version", "License Status", "GPU Instance ID")
+_STATUS = re.compile(
+    r"(?P<state>Licensed|Unlicensed|Unknown|N/A)(?: \((?!Expiry)[^()]*\))?(?: \(Expiry: (?P<date>[^()]+)\))?"
+)
+_PERCENT = re.compile(r"(\d{1,3}) ?%")
 
 
 @dataclass(frozen=True)
 class RunningVgpu:
-    """A vGPU of a running VM; None where nvidia-smi prints N/A.
+    """A vGPU of a running VM; None where nvidia-smi prints N/A, nothing, or what no known driver prints.
 
     `pci` as vSphere writes it, `type_name` as nvidia-smi prints it (``GRID A100-3-20C``); `gi` is the GPU instance of a
     MIG-backed vGPU; `guest_driver` is None until the guest has loaded a driver; `licence` is nvidia-smi's text, such as
-    ``Licensed (Expiry: 2022-11-23 5:2:12 GMT)``.
+    ``Licensed (Expiry: 2022-11-23 5:2:12 GMT)``. `vm_id` is the number of the VM's world on ESXi, its UUID on KVM.
     """
 
     pci: str
@@ -49,6 +48,8 @@ class RunningVgpu:
 
     Newer drivers may show it in same-size mode, too. Seen in captures of KVM; unverified on ESXi.
     """
+    load: int | None = None
+    """How busy it is, in percent (`Utilization`, `Gpu`; `GPU` from R580 on)."""
 
     @property
     def profile(self) -> str:
@@ -57,14 +58,19 @@ class RunningVgpu:
 
     @property
     def licensed(self) -> bool | None:
-        """Whether the guest has a licence; None when that is not shown."""
-        return None if self.licence is None else self.licence.startswith(LICENSED)
+        """Whether the guest has a licence; None when that is not shown, or in words that no known driver prints.
+
+        The words are those of NVIDIA/DCGM's vGPU licence states; another text means that a newer driver has more.
+        """
+        status = _STATUS.fullmatch(self.licence or "")
+        return {"Licensed": True, "Unlicensed": False}.get(status["state"]) if status else None
 
     @property
     def expires(self) -> str:
         """When its licence expires, as nvidia-smi prints it; empty without such a date."""
-        found = _EXPIRY.fullmatch(self.licence or "")
-        return found["date"] if found else ""
+        status = _STATUS.fullmatch(self.licence or "")
+        date = status["date"] if status and self.licensed else None
+        return "" if date is None or date in NOT_AVAILABLE else date
 
 
 class _Line(NamedTuple):
@@ -76,7 +82,10 @@ class _Line(NamedTuple):
 
 
 def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
-    """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` for anything no known driver prints."""
+    """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` where VMs or GPUs cannot be told.
+
+    Keys and sections that are not known are passed over: those of captures differ from driver to driver (R470 to R595).
+    """
     lines = list(_lines(stdout))
     if lines and all(line.value is None and NO_VGPU_DRIVER.fullmatch(line.key) for line in lines):
         return ()
@@ -135,43 +144,44 @@ def _gpu(lines: Sequence[_Line]) -> Iterator[RunningVgpu]:
 def _vgpu(pci: str, lines: Sequence[_Line]) -> RunningVgpu:
     head, *rest = lines
     fields: dict[str, str] = {}
+    load = None
     for part in _parts(rest, rest[0].depth) if rest else ():
         if part[0].value is None:
-            continue  # a section, such as FB Memory Usage
-        if part[0].key in fields:
+            load = _load(part) if part[0].key == "Utilization" else load  # any other section is passed over
+        elif part[0].key in fields:
             raise ValueError(f"vGPU {head.value} has {part[0].key} twice")
-        fields[part[0].key] = part[0].value
-    missing = [key for key in _NEEDED if key not in fields]
-    if missing:
-        raise ValueError(f"vGPU {head.value} has no {missing[0]}")
+        else:
+            fields[part[0].key] = part[0].value
+    for key in ("VM Name", "vGPU Name"):
+        if key not in fields:
+            raise ValueError(f"vGPU {head.value} has no {key}")
     values = {key: None if text in NOT_AVAILABLE else text for key, text in fields.items()}
-    instance, place = _number_at("GPU Instance ID", values), _number_at("Placement ID", values)
-    driver, licence = values["Guest Driver Version"], values["License Status"]
-    if driver is not None and not _VERSION.fullmatch(driver):
-        raise ValueError(f"Guest Driver Version {driver!r} is not a version")
-    if licence is not None and licence.startswith("N/A "):
-        licence = None  # `N/A (Expiry: N/A)`: the guest is not up
-    if licence is not None and not _STATUS.fullmatch(licence):
-        raise ValueError(f"License Status {licence!r} is not known")
+    licence = values.get("License Status")
     return RunningVgpu(
         pci=pci,
         id=_number(head),
-        vm_id=fields["VM ID"],
+        vm_id=fields.get("VM ID") or fields.get("VM UUID") or fields["VM Name"],
         vm_name=fields["VM Name"],
         type_name=fields["vGPU Name"],
-        gi=instance,
-        guest_driver=driver,
-        licence=licence,
+        gi=_number_at("GPU Instance ID", values),
+        guest_driver=values.get("Guest Driver Version"),
+        # `N/A (Expiry: N/A)`: the guest is not up
+        licence=None if licence is None or licence.startswith("N/A ") else licence,
         uuid=(fields.get("vGPU UUID") or "").lower(),
-        placement=place,
+        placement=_number_at("Placement ID", values),
+        load=load,
     )
+
+
+def _load(section: Sequence[_Line]) -> int | None:
+    texts = {line.key.lower(): line.value or "" for line in section[1:]}
+    percent = _PERCENT.fullmatch(texts.get("gpu", ""))
+    return int(percent[1]) if percent else None
 
 
 def _number_at(key: str, values: Mapping[str, str | None]) -> int | None:
     text = values.get(key)
-    if text is not None and not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{key} {text!r} is not a number")
-    return None if text is None else int(text)
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 def _number(line: _Line) -> int:

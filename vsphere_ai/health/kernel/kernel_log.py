@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from vsphere_ai.model.names.pci_address import read_pci
+
 Kind = Literal["xid", "sxid", "off_the_bus", "nic", "pcie"]
 LONGEST_LINE = 4096
 MOST_EVENTS = 10_000
@@ -60,9 +62,9 @@ PCIE = "available PCIe bandwidth, limited by"
 class Event:
     """A line of the log that matters: when (None: the line has no date), which device, and what it says.
 
-    `device` is a PCI address as the line has it, in lower case and without ``PCI:``: in a guest it is virtual. `place`
-    is the part of the GPU (``GPC 0, TPC 1``) where the line names it. `fatal` is of SXids and NICs; that of an XID is
-    in the table.
+    `device` is a PCI address as vSphere writes it, without a function where the line has none: in a guest it is
+    virtual. `place` is the part of the GPU (``GPC 0, TPC 1``) where the line names it. `fatal` is of SXids and NICs;
+    that of an XID is in the table.
     """
 
     kind: Kind
@@ -127,13 +129,13 @@ def _event(line: str, waits: bool) -> Event | None:
     if found := XID.search(line):
         place = PLACE.search(found["text"])
         where = f"GPC {place['gpc']}, TPC {place['tpc']}" if place else ""
-        return Event("xid", found["text"].strip(), _device(found["dev"]), int(found["xid"]), place=where)
+        return Event("xid", found["text"].strip(), read_pci(found["dev"]), int(found["xid"]), place=where)
     if found := SXID.search(line):
         fatal = found["sev"] == "Fatal"
-        return Event("sxid", found["text"].strip(), _device(found["dev"]), int(found["sxid"]), fatal=fatal)
+        return Event("sxid", found["text"].strip(), read_pci(found["dev"]), int(found["sxid"]), fatal=fatal)
     if FALLEN in line and ("NVRM" in line or waits):
         found = OFF_THE_BUS.search(line)
-        return Event("off_the_bus", line[line.find("NVRM") :], _device(found["dev"]) if found else "", 79, fatal=True)
+        return Event("off_the_bus", line[line.find("NVRM") :], read_pci(found["dev"]) if found else "", 79, fatal=True)
     if PCIE in line:
         return Event("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
     if "mlx5_core" in line and not any(noise in line for noise in NIC_NOISE):
@@ -143,13 +145,9 @@ def _event(line: str, waits: bool) -> Event | None:
     return None
 
 
-def _device(text: str) -> str:
-    return text.strip().lower().removeprefix("pci:").strip()
-
-
 def _nic(line: str) -> str:
-    found = re.search(r"mlx5_core\s+([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", line)
-    return found[1] if found else ""
+    found = re.search(r"mlx5_core\s+([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", line)
+    return read_pci(found[1]) if found else ""
 
 
 def time_of(line: str, boot: datetime | None = None) -> datetime | None:

@@ -1,19 +1,28 @@
-"""PCI addresses in the spellings of vSphere, lspci and nvidia-smi, as one: that of vSphere, ``0000:3b:00.0``."""
+"""PCI addresses in the spellings of vSphere, esxcli, lspci and nvidia-smi, as one: vSphere's ``0000:3b:00.0``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-SPELLINGS = r"((0000)?[0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-"""Domain, bus, device and function in hexadecimal; lspci leaves the domain out, nvidia-smi writes eight digits of it.
+_HEX = r"([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+_DECIMAL = r"([0-9]{3,5}:)?[0-9]{3}:[0-9]{2}\.[0-7]"
+_FIELDS = r"(PCI )?[0-9]{1,5}:[0-9]{1,3}:[0-9]{1,2}:[0-7]"
+SPELLINGS = f"({_HEX}|{_DECIMAL}|{_FIELDS})"
+"""Domain, bus, device and function.
 
-Domains above ffff do not exist on ESXi hosts.
+Hexadecimal: lspci leaves the domain out (or writes five digits of it, for devices behind Intel's VMD), nvidia-smi
+writes eight digits. Decimal: a bus of three digits, as in the file of a VM on ESXi (``00000:059:00.0``, unverified) and
+in lspci of old ESXi releases; and four numbers with colons, as ``esxcli hardware pci list`` names a parent or dependent
+device (``PCI 0:134:0:0`` is ``0000:86:00.0``; Virtual GPU Software User Guide, a listing of an A100).
 """
 _SPELLED = re.compile(SPELLINGS)
+_WITHOUT_FUNCTION = re.compile(r"([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}")
+_DECIMAL_SPELLED = re.compile(_DECIMAL)
 
 
 def normal_pci(text: str) -> str:
@@ -21,10 +30,30 @@ def normal_pci(text: str) -> str:
 
     ValueError for any other text.
     """
-    address = text.strip().lower()
+    address = text.strip()
     if not _SPELLED.fullmatch(address):
         raise ValueError(f"not a PCI address: {text!r}\nwrite it as 0000:3b:00.0")
-    return f"0000:{address}"[-len("0000:3b:00.0") :]
+    numbers = re.split("[:.]", address.removeprefix("PCI ").lower())
+    decimal = "." not in address or _DECIMAL_SPELLED.fullmatch(address) is not None
+    *domain, bus, device, function = (int(number, 10 if decimal else 16) for number in numbers)
+    if bus > 0xFF or device > 0x1F:
+        raise ValueError(f"not a PCI address: {text!r}\na bus is at most ff (255), a device at most 1f (31)")
+    return f"{domain[0] if domain else 0:04x}:{bus:02x}:{device:02x}.{function}"
+
+
+@lru_cache(maxsize=65536)  # a large estate has some 20,000 devices, each read several times
+def read_pci(text: str) -> str:
+    """Return an address as vSphere writes it, of a log or an answer; without a function where none was written.
+
+    Kernel logs write ``PCI:0000:3b:00`` and ``0000:3b:00.0``. A text that is no address is returned in lower case.
+    """
+    address = re.sub(r"^pci:\s*", "", text.strip(), flags=re.IGNORECASE)
+    try:
+        if _WITHOUT_FUNCTION.fullmatch(address):
+            return normal_pci(f"{address}.0").removesuffix(".0")
+        return normal_pci(address)
+    except ValueError:
+        return address.lower()
 
 
 def distinct(value: object) -> object:

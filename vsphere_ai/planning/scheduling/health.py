@@ -50,7 +50,7 @@ def shown_gpus(facts: Facts, *, passed_through: bool = True) -> int:
 
 
 def modes(status: int, stdout: str) -> dict[str, bool | None]:
-    """Return the MIG mode of each GPU the driver lists, by PCI address; None: without MIG. `UnreadableOutput` if none.
+    """Return the MIG mode of each GPU the driver lists, by PCI address; None: without MIG, or in trouble. `UnreadableOutput` if none.
 
     `status` and `stdout` are the answer to `MODES_COMMAND`.
     """
@@ -59,7 +59,7 @@ def modes(status: int, stdout: str) -> dict[str, bool | None]:
 
 def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:
     """Return which GPUs are not in the MIG mode they were in; `now` are the modes of the GPUs nvidia-smi lists."""
-    words = {True: "enabled", False: "disabled", None: "not there"}
+    words = {True: "enabled", False: "disabled", None: "not shown"}
     return tuple(
         f"MIG of GPU {pci} is {words[now[pci]]}, it was {mode}"
         for pci, mode in sorted(before.mig.items())

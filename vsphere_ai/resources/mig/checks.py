@@ -64,12 +64,15 @@ def gpu_problems(
     target: Target, view: View, gpus: Mapping[str, GpuMig], left: Mapping[str, GpuMig]
 ) -> Iterator[Problem]:
     """Yield GPUs that a host does not have or that have no MIG, and layouts that do not fit on what is `left` there."""
-    boards = boards_of(view.facts(target.ref))
+    boards, faults = boards_of(view.facts(target.ref)), live.readable(view.facts(target.ref)).faults
     for pci, wanted in gpus.items():
         board = boards.get(pci)
         if pci not in boards:
             there = f"it has {', '.join(boards) or 'none'}"
             yield problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
+        elif pci in faults:
+            message = f"nvidia-smi reports of GPU {pci}: {faults[pci]}"
+            yield problem(target, "gpu-fault", message, "repair the GPU, or name the others under mig: {gpus: …}")
         elif board is None or not board.mig_capable:
             message = f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG"
             yield problem(target, "not-capable", message, "leave it out, or name GPUs under mig: {gpus: …}")

@@ -8,6 +8,7 @@ from functools import partial
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
@@ -52,7 +53,7 @@ def _of_host(facts: Facts, address: str) -> Iterator[str]:
             switches = (name for name, nics in _switches(facts) if nic["key"] in nics)
             yield from (f"{nic['device']}, an uplink of {name}" for name in switches)
     for hba in facts.get(HBAS) or ():
-        if str(hba.get("pci", "")).lower() == address:
+        if read_pci(str(hba.get("pci", ""))) == address:
             yield f"{hba.get('device', 'a storage adapter')}, a storage adapter of the host"
 
 

@@ -11,7 +11,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.names.pci_address import PciAddress
+from vsphere_ai.model.names.pci_address import PciAddress, read_pci
 from vsphere_ai.model.state import Settings, Target, setting
 from vsphere_ai.model.view import View
 
@@ -70,7 +70,7 @@ def stated_device(device: VirtualDevice) -> Device | None:
     if device.get("deviceGroupInfo"):
         return None  # its group comes and goes as a whole
     if backing.get("_typeName") == pci.FIXED:
-        return Device.model_construct(host_device=str(backing.get("id")).lower())
+        return Device.model_construct(host_device=read_pci(str(backing.get("id"))))
     allowed = backing.get("allowedDevice", ())
     if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
         return None

@@ -15,7 +15,6 @@ from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
 from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, with_measures
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
-from vsphere_ai.model.names.pci_address import normal_pci
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.model.vm_sets import real_ref
@@ -64,8 +63,9 @@ def placed(node: Node, estate: Estate) -> Node:
     two are the same is unverified).
     """
     host = _host(node, estate)
-    own = [v for v in _running(host) if v.vm_name == node.vm] if host is not None else []
-    by_uuid = dict(_by_uuid(_lines(host.probes.get(RUNNING.name)))) if host is not None else {}
+    running = _running(host) if host is not None else ()
+    own = [v for v in running if v.vm_name == node.vm]
+    by_uuid = {v.uuid: v.pci for v in running if v.uuid}
     gpus = []
     for gpu in node.gpus:
         if gpu.profile and not gpu.host_pci and gpu.uuid:
@@ -75,30 +75,11 @@ def placed(node: Node, estate: Estate) -> Node:
     return replace(node, gpus=tuple(gpus))
 
 
-def _by_uuid(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the UUIDs of vGPUs with the PCI addresses of their GPUs."""
-    pci = ""
-    for line in lines:
-        if found := re.fullmatch(r"GPU (\S+)", line.strip()):
-            pci = normal_pci(found[1])
-        elif found := re.fullmatch(r"vGPU UUID\s+: (\S+)", line.strip()):
-            yield found[1].lower(), pci
-
-
 def loads(node: Node, estate: Estate) -> tuple[int, ...]:
     """Return the utilization, in percent, of the vGPUs of a node as its host shows it; nothing where it does not."""
     host = _host(node, estate)
-    answer = host.probes.get(RUNNING.name) if host is not None else None
-    if not isinstance(answer, Output):
-        return ()
-    found, here = [], False
-    for line in answer.stdout.splitlines():
-        key, _, value = (part.strip() for part in line.partition(" : "))
-        if key == "VM Name":
-            here = value == node.vm
-        elif here and key == "Gpu" and (number := re.fullmatch(r"(\d+) %", value)):
-            found.append(int(number[1]))
-    return tuple(found)
+    own = [v for v in _running(host) if v.vm_name == node.vm] if host is not None else []
+    return tuple(vgpu.load for vgpu in own if vgpu.load is not None)
 
 
 def _host(node: Node, estate: Estate) -> Facts | None:

@@ -6,6 +6,7 @@ from vsphere_ai.app.training.nodes.facts import NodeState
 from vsphere_ai.fabric import pci
 from vsphere_ai.health.placement import Place
 from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
 
@@ -23,7 +24,7 @@ def _near(host: Facts) -> dict[int, tuple[str, ...]]:
     found, rdma = pci.devices(host), {(each.get("backing") or {}).get("pairedUplink") for each in devices}
     near: dict[int, list[str]] = {}
     for nic in host.get("config.network.pnic") or ():
-        device = found.get(str(nic.get("pci")).lower())
+        device = found.get(read_pci(str(nic.get("pci"))))
         if nic.get("key") in rdma and device is not None and device.numa is not None:
             near.setdefault(device.numa, []).append(str(nic["device"]))
     return {number: tuple(names) for number, names in near.items()}

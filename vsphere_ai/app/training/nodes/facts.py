@@ -19,6 +19,7 @@ from vsphere_ai.guests.cloud_init import given_network
 from vsphere_ai.guests.netplan import file_text, read_network
 from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.plain import objects
 from vsphere_ai.model.topology import PciSite
@@ -228,7 +229,7 @@ def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Est
             switch_port=chosen.leaves.get(nic.name, ""),
             mac=nic.mac,
             guest_pci=guest_address(slot) if slot is not None else "",
-            site=site_of(str(uplink.get("pci")).lower(), found, numa) if uplink else None,
+            site=site_of(read_pci(str(uplink.get("pci"))), found, numa) if uplink else None,
         )
 
 
@@ -257,7 +258,7 @@ def _uplink(device: VirtualDevice, host: Facts, estate: Estate) -> PhysicalNic |
     port = backing.get("physicalFunctionBacking") if isinstance(backing, Mapping) else None
     function = str(port.get("id", "")) if isinstance(port, Mapping) else ""
     pnics: Sequence[PhysicalNic] = host.get("config.network.pnic") or ()
-    own = next((p for p in pnics if function and str(p.get("pci")).lower() == function.lower()), None)
+    own = next((p for p in pnics if function and read_pci(str(p.get("pci"))) == read_pci(function)), None)
     if own is not None:  # else it is any function of the uplink
         return own
     group = estate.get(f"{dvs.PORT_GROUP}:{key_of(device)}")
@@ -273,7 +274,7 @@ def _gpus(facts: Facts, host: Facts | None) -> Iterator[NodeGpu]:
     for device in facts.get(DEVICES) or ():
         slot, backing = slot_of(device), device.get("backing") or {}
         guest = guest_address(slot) if slot is not None else ""
-        whole = str(backing.get("assignedId") or backing.get("id") or "").lower()
+        whole = read_pci(str(backing.get("assignedId") or backing.get("id") or ""))
         if is_vgpu(device):
             # of several GPUs only the host's own nvidia-smi says which of them runs which vGPU
             at = shared[0] if len(shared) == 1 else ""

@@ -13,6 +13,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.pci import Device
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus
 from vsphere_ai.model.vm_sets import settings_of
@@ -66,7 +67,7 @@ def passed_nics(vm: Facts, found: Mapping[str, Device], numa: HostNuma) -> Itera
     """Yield the NICs that a VM has as whole PCI devices."""
     for device in vm.get("config.hardware.device") or ():
         backing, slot = device.get("backing") or {}, slot_of(device)
-        address = str(backing.get("assignedId") or backing.get("id") or "").lower()
+        address = read_pci(str(backing.get("assignedId") or backing.get("id") or ""))
         site = site_of(address, found, numa)
         if site is not None and found[address].is_nic and "Passthrough" in str(device.get("_typeName")):
             yield PassedNic(guest_address(slot) if slot is not None else "", site)
