@@ -24,7 +24,8 @@ PACKAGE = ROOT / "vsphere_ai"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model", "security"),
-    ("documents", "addresses", "benchmarks", "guests", "gpu", "fabric", "connect", "health", "training"),
+    ("documents", "addresses", "benchmarks", "guests", "gpu", "fabric", "connect"),
+    ("health", "training"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("admission",),

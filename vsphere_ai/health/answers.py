@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from vsphere_ai.gpu.smi.listings import LOST_GPU, is_fault
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
@@ -104,6 +105,8 @@ class SmiGpu:
     pcie: tuple[int | None, int | None, int | None, int | None] = (None, None, None, None)
     """Generation now and at most, lanes now and at most."""
     mig: bool = False
+    fault: str = ""
+    """What nvidia-smi prints instead of values of a GPU in trouble, such as ``GPU is lost``."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """Values of `MEASURED` by their names: %, degrees Celsius, W, MHz; without those that are not shown."""
 
@@ -179,7 +182,7 @@ def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
     more = answers.get(MEASURES.name)
     measures = measures_in(more.out) if more is not None and not more.failure and more.code == 0 else {}
     return GuestFacts(
-        gpus=with_measures(read(SMI, lambda out: tuple(gpus_in(out)), none, (0, NO_DEVICES)), measures),
+        gpus=with_measures(read(SMI, lambda out: tuple(gpus_in(out)), none, _codes(answers.get(SMI.name))), measures),
         processes=read(PROCESSES, lambda out: tuple(_processes(out)), none, (0, NO_DEVICES)),
         cuda=read(CUDA, _cuda, "", (0, NO_DEVICES)),
         packages=read(VERSIONS, lambda out: {name: version for name, version in map(str.split, out.splitlines())}, {}),
@@ -213,19 +216,24 @@ def _cuda(out: str) -> str:
 
 
 def gpus_in(out: str) -> Iterator[SmiGpu]:
-    """Yield the GPUs of an answer to `SMI`, of a guest or of a host; `ValueError` where it is not one."""
+    """Yield the GPUs of an answer to `SMI`, of a guest or of a host; `ValueError` where it is not one.
+
+    A GPU in trouble has a `fault` and leaves the others readable; one that nvidia-smi cannot even number is left out.
+    """
     for line in out.splitlines():
         if line.startswith("No devices"):
             return
+        if LOST_GPU.fullmatch(line.strip()) or not line.strip() or line.startswith("WARNING: "):
+            continue  # it is missing in the count of GPUs; a damaged InfoROM adds the warning to any output
         row = dict(zip(GPU_FIELDS, (part.strip() for part in line.split(",")), strict=True))
         pcie = tuple(_number(row[f"pcie.link.{name}"]) for name in ("gen.current", "gen.max"))
         width = tuple(_number(row[f"pcie.link.{name}"]) for name in ("width.current", "width.max"))
         yield SmiGpu(
             int(row["index"]),
-            row["uuid"],
+            _text(row["uuid"]),
             read_pci(row["pci.bus_id"]),
-            row["name"],
-            row["driver_version"],
+            _text(row["name"]),
+            _text(row["driver_version"]),
             _number(row["memory.total"]),
             _number(row["memory.used"]),
             _number(row["clocks_throttle_reasons.active"]),
@@ -234,7 +242,24 @@ def gpus_in(out: str) -> Iterator[SmiGpu]:
             _yes(row["remapped_rows.pending"]),
             _yes(row["remapped_rows.failure"]),
             (*pcie, *width),  # type: ignore[arg-type] # two and two
+            fault=next((cell.strip("[]") for cell in row.values() if is_fault(cell)), ""),
         )
+
+
+def names_lost_gpu(out: str) -> bool:
+    """Return whether an answer has GPUs beside a line of one that does not answer: its exit code is of that one."""
+    lines = [line.strip() for line in out.splitlines() if line.strip()]
+    lost = sum(LOST_GPU.fullmatch(line) is not None for line in lines)
+    return 0 < lost < len(lines)
+
+
+def _codes(answer: Answer | None) -> tuple[int, ...]:
+    beside = (answer.code,) if answer is not None and names_lost_gpu(answer.out) else ()
+    return (0, NO_DEVICES, *beside)
+
+
+def _text(cell: str) -> str:
+    return "" if is_fault(cell) else cell
 
 
 def replays_in(out: str) -> dict[str, int]:

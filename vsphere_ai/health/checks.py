@@ -186,14 +186,15 @@ def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
     for seen in guest.gpus:
         known = next((gpu for gpu in node.gpus if gpu.index == seen.index), None)
         part = f"GPU {known.host_pci}" if known and known.host_pci else f"GPU {seen.index} ({seen.bus} in the guest)"
-        if profile.gpu_name and seen.name != profile.gpu_name:
+        if profile.gpu_name and seen.name and seen.name != profile.gpu_name:
             message = f"it is a {seen.name}, not a {profile.gpu_name}"
             yield Finding("gpu-name", "fail", node.vm, node.host, message, "look at the vGPU profile of the VM", part)
-        if observed.passthrough:
+        if observed.passthrough or seen.fault:
             yield from gpu_findings(node, seen, part, "guest")
-            if seen.ecc_corrected is not None and seen.ecc_corrected > profile.ecc_corrected:
-                message = f"{seen.ecc_corrected} corrected ECC errors"
-                yield Finding("ecc", "warn", node.vm, node.host, message, "watch it; reset the GPU", part)
+        corrected = seen.ecc_corrected if observed.passthrough else None
+        if corrected is not None and corrected > profile.ecc_corrected:
+            message = f"{corrected} corrected ECC errors"
+            yield Finding("ecc", "warn", node.vm, node.host, message, "watch it; reset the GPU", part)
 
 
 def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:

@@ -97,6 +97,8 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
 def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") -> Iterator[Finding]:
     """Yield what the side that owns a GPU says against it; a value that it does not show is not judged here."""
     said = _Said(node, part, witness)
+    if gpu.fault:
+        yield said("gpu-fault", "fail", f"nvidia-smi shows no values of it: {gpu.fault}", WORDS["reset_gpu"])
     if gpu.ecc_uncorrected:
         message = f"{gpu.ecc_uncorrected} uncorrected ECC errors"
         yield said("ecc", "fail", message, "reset the GPU; replace it if they come back")
@@ -120,7 +122,7 @@ def is_other_branch(guest: str, host: str) -> bool:
 
 
 def _branch(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[Finding]:
-    own = next((gpu.driver for gpu in guest.gpus), "")
+    own = next((gpu.driver for gpu in guest.gpus if gpu.driver), "")
     if is_other_branch(own, host.driver):
         message = f"the guest's driver {own} is of another branch than the host's {host.driver}"
         yield _Said(node, "")("driver-branch", "fail", message, "install the guest driver of the host's vGPU release")

@@ -24,8 +24,11 @@ class File(NamedTuple):
 class Files(Protocol):
     """The files beside a playbook, for a state in it; a spot leads to a value of the state as it is written there."""
 
-    def load(self, spot: Spot) -> File | None:
-        """Return the file that is named at a spot; None, with the fault noted, when it cannot be read."""
+    def load(self, spot: Spot, key: str = "") -> File | None:
+        """Return the file that is named at a spot; None, with the fault noted, when it cannot be read.
+
+        With `key`, the document of it that has this key, also where it is text inside of another one.
+        """
 
     def refuse(self, spot: Spot, message: str, help: str = "") -> None:
         """Note a fault of what the playbook says at a spot."""

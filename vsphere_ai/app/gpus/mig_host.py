@@ -13,7 +13,7 @@ from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import moves
 from vsphere_ai.gpu.mig.layout import Item
 from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase, transition
-from vsphere_ai.gpu.mig.search import Instance
+from vsphere_ai.gpu.mig.search import Instance, Transition
 from vsphere_ai.gpu.parted_choice import subsystem_of
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed

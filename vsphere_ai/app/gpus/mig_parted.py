@@ -18,7 +18,8 @@ from vsphere_ai.gpu.mig import parted
 from vsphere_ai.gpu.mig.layout import Item
 from vsphere_ai.gpu.mig.parted import Configs, Entry
 from vsphere_ai.gpu.mig.placement import Impossible, transition
-from vsphere_ai.language.yaml_files.document import Faults, load
+from vsphere_ai.language.yaml_files.document import Faults
+from vsphere_ai.language.yaml_files.embedded import load_holding
 from vsphere_ai.model.plain import PlainObject
 
 
@@ -80,7 +81,9 @@ def written(request: EstateRequest, emit: Emit) -> str:
     if not gpus:
         raise UsageError(f"{request.limit} has no GPU with MIG", "name a host with GPUs such as A100, A30 or H100")
     states = {
-        g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ()) for g in gpus
+        g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ())
+        for g in gpus
+        if not g.fault
     }
     name = request.limit.partition(".")[0]
     return parted.write({name: parted.together(states)})
@@ -147,6 +150,8 @@ def _mig(each: Checked) -> str:
 
 def _check(name: str, board: Board, entry: Entry | None, *, gpu: Gpu | None = None, host: str = "") -> Checked:
     pci, driver = (gpu.pci, gpu.driver_major) if gpu else ("", None)
+    if gpu and gpu.fault and entry is not None:
+        return Checked(name, board, entry, (f"nvidia-smi reports of this GPU: {gpu.fault}",), (), pci, host)
     if entry is None or not entry.wanted:
         no_mig = entry is not None and entry.enabled and not board.mig_capable
         return Checked(name, board, entry, (f"{board.title} has no MIG",) if no_mig else (), (), pci, host)
@@ -160,7 +165,7 @@ def _check(name: str, board: Board, entry: Entry | None, *, gpu: Gpu | None = No
 def _read(file: Path, config: str) -> Configs:
     """Return the configurations of a file; when one is chosen, what is wrong with the others does not matter."""
     faults = Faults()
-    document = load(file, faults)
+    document = load_holding(file, parted.CONFIGS, faults)
 
     def refuse(path: parted.Path, message: str, help: str = "") -> None:
         if not config or len(path) < len(("mig-configs", config)) or str(path[1]) == config:

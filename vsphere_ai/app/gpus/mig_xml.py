@@ -66,9 +66,13 @@ def _driver(xml: Xml) -> int | None:
 
 
 def _notes(gpus: Sequence[GpuInXml], xml: Xml, *, placed: bool) -> Iterator[str]:
-    where = ", ".join(g.pci for g in gpus)
-    yield safe(f"read: driver {xml.driver or 'unknown'}, {len(gpus)} × {gpus[0].name} ({where})")
+    where, name = ", ".join(g.pci for g in gpus), next((g.name for g in gpus if g.name), "")
+    yield safe(f"read: driver {xml.driver or 'unknown'}, {len(gpus)} × {name or 'GPU'} ({where})")
+    if xml.unread:
+        yield f"{counted(xml.unread, 'GPU')} of the file cannot be read"
     for gpu in gpus:
+        if gpu.fault:
+            yield safe(f"GPU {gpu.pci}: nvidia-smi shows no values of it: {gpu.fault}")
         if gpu.mig_current is False:
             waits = " now; it is to be switched on" if gpu.mig_pending else ""
             yield f"GPU {gpu.pci}: MIG is off{waits}: nvidia-smi creates nothing"

@@ -15,6 +15,9 @@ MAX_ITEMS = 64
 _ITEM = re.compile(
     r"(?:MIG )?(?P<profile>[1-9]\d*g\.[1-9]\d*gb(?:[+-][a-z][a-z.]*)?|0|[1-9]\d{0,3})(?::(?P<start>0|[1-9]\d{0,2}))?"
 )
+_SLICES_ONLY = re.compile(r"([1-9]\d*)g")
+_COMPUTE_INSTANCE = re.compile(r"([1-9]\d*)c\.([1-9]\d*g\.[1-9]\d*gb(?:[+-][a-z][a-z.]*)?)")
+_PLACED = re.compile(r"(?:0|[1-9]\d{0,2}):\d+")
 _CREATE = ("-cgi", "--create-gpu-instance")
 _VALUED = ("-i", "--id")
 _BARE = ("nvidia-smi", "mig", "-C", "--default-compute-instance")
@@ -74,6 +77,14 @@ def _remedy(text: str) -> str:
     profile, colon, start = text.partition(":")
     if not text:
         return "a comma too many, or an empty item"
+    if slices := _SLICES_ONLY.fullmatch(profile.lower()):
+        size = f"it is {slices[1]} compute slices, and the name of a profile has its memory, too"
+        return f"{size}: such as 3g.20gb on an A100 40GB; vsphere-ai mig layouts BOARD lists those of a board"
+    if compute := _COMPUTE_INSTANCE.fullmatch(profile.lower()):
+        what = f"it is a compute instance of {compute[1]} compute slices in a GPU instance {compute[2]}"
+        return f"{what}: write {compute[2]}; in a VM one compute instance takes all of it"
+    if _PLACED.fullmatch(start):
+        return f"write {profile}:{start.partition(':')[0]}: the size behind the start is that of the profile"
     if colon and not re.fullmatch(r"0|[1-9]\d{0,2}", start):
         return f"the start after ':' must be a memory slice number, not {start!r}"
     if _ITEM.fullmatch(profile.strip().lower().replace("mig ", "MIG ")):

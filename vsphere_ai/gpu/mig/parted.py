@@ -12,6 +12,8 @@ from typing import Protocol
 from vsphere_ai.gpu.mig.layout import MAX_ITEMS, Item, LayoutError, parse_item
 
 VERSION = "v1"
+CONFIGS = "mig-configs"
+"""The key that a document with configurations has, also inside of a ConfigMap or of Helm values."""
 NVIDIA = 0x10DE
 _FILTER = re.compile(r"0x(?P<device>[0-9a-fA-F]{4})(?P<vendor>[0-9a-fA-F]{4})(?::0x(?P<subsystem>[0-9a-fA-F]{8}))?")
 _COMPUTE = re.compile(r"\d+c\.")
@@ -60,6 +62,11 @@ def read(data: object, refuse: Refuse) -> Configs:
     if not isinstance(data, Mapping):
         refuse((), "this is not a mig-parted configuration", "it starts with version: v1 and mig-configs:")
         return {}
+    if CONFIGS not in data and data.get("version") != VERSION:
+        named = f"; the ConfigMap that it names is {name}" if (name := _reference(data)) else ""
+        help_ = "give the file that holds them: a configuration of mig-parted, its ConfigMap, or values of gpu-operator"
+        refuse((), f"there are no configurations of mig-parted (mig-configs) in this file{named}", help_)
+        return {}
     if data.get("version") != VERSION:
         refuse(("version",) if "version" in data else (), f"the version must be {VERSION}", f"write version: {VERSION}")
     for key in data:
@@ -70,6 +77,14 @@ def read(data: object, refuse: Refuse) -> Configs:
         refuse(("mig-configs",), "mig-configs must hold at least one configuration", "NAME: [{devices: all, …}]")
         return {}
     return {str(name): tuple(_entries(("mig-configs", name), listed, refuse)) for name, listed in configs.items()}
+
+
+def _reference(data: Mapping[str, object]) -> str:
+    """Return the ConfigMap that a ClusterPolicy or Helm values of gpu-operator name for mig-manager; empty for none."""
+    at: object = data.get("spec", data)
+    for step in ("migManager", "config", "name"):
+        at = at.get(step) if isinstance(at, Mapping) else None
+    return at if isinstance(at, str) else ""
 
 
 def entry_for(

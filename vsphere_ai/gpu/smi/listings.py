@@ -30,12 +30,12 @@ NVML_CODES = {
 
 MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
 
-FAULTS = re.compile(
-    r"(?:\[(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|Function Not Found)\]|ERR!)"
+_FAULTS = re.compile(
+    r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|Function Not Found)\]?|ERR!"
 )
-"""What stands in a cell of ``--query-gpu`` and in ``-q -x`` instead of a value, where a GPU is in trouble."""
 LOST_GPU = re.compile(
-    r"Unable to determine the device handle for GPU ?(?P<index>\d+)?(?:: ?| )(?P<bus>[0-9A-F]+:[0-9A-F:.]+): (?P<text>.+)",
+    r"Unable to determine the device handle for GPU ?(?P<index>\d+)?(?:: ?| )"
+    r"(?P<bus>[0-9A-F]+:[0-9A-F:.]+): (?P<text>.+)",
     re.IGNORECASE,
 )
 """The line of a GPU that does not answer at all; the other GPUs may be listed beside it, whatever the exit code."""
@@ -154,6 +154,16 @@ def parse_gpus(status: int, stdout: str) -> tuple[GpuStatus, ...]:
     return (*(_gpu(row, stdout) for row in rows), *(_lost(match, stdout) for match in lost))
 
 
+def is_fault(text: str) -> bool:
+    """Return whether a cell of ``--query-gpu`` or a text of ``-q -x`` is what stands there of a GPU in trouble."""
+    return _FAULTS.fullmatch(text.strip()) is not None
+
+
+def mode_fault(*modes: str) -> str:
+    """Return what is wrong with the MIG modes of a GPU: a text that no known driver prints; empty for none."""
+    return next((f"its MIG mode is shown as {untrusted(text)!r}" for text in modes if text not in MODES), "")
+
+
 def parse_instances(status: int, stdout: str) -> tuple[ListedInstance, ...]:
     """Read ``nvidia-smi mig -lgi``; empty when there are none or MIG is off."""
     return tuple(
@@ -235,12 +245,12 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
     mib = int(size[1]) if size else None
-    name, uuid, driver = ("" if FAULTS.fullmatch(text) else text for text in (name, uuid, driver))
-    fault = next((cell.strip(" []") for cell in row if FAULTS.fullmatch(cell.strip())), "")
-    known = MODES if not fault else {**MODES, current: MODES.get(current), pending: MODES.get(pending)}
+    name, uuid, driver = ("" if is_fault(text) else text for text in (name, uuid, driver))
+    fault = next((cell.strip(" []") for cell in row if is_fault(cell)), "") or mode_fault(current, pending)
+    modes = MODES.get(current), MODES.get(pending)
     try:
-        return GpuStatus(int(index), normal_pci(bus), name, uuid, known[current], known[pending], mib, driver, fault)
-    except (ValueError, KeyError):
+        return GpuStatus(int(index), normal_pci(bus), name, uuid, *modes, mib, driver, fault)
+    except ValueError:
         raise unreadable(0, stdout) from None
 
 

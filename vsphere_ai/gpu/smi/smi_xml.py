@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from vsphere_ai.gpu.smi.listings import MODES, unreadable
+from vsphere_ai.gpu.smi.listings import MODES, is_fault, mode_fault, unreadable
 from vsphere_ai.model.bounded import xml_root
 from vsphere_ai.model.names.pci_address import normal_pci
 
@@ -42,6 +44,8 @@ class GpuInXml:
     vgpu_mode: str | None
     mixed_sizes: bool | None
     device_id: int | None = None
+    fault: str = ""
+    """What stands there instead of values of a GPU in trouble, such as ``GPU is lost``: they are unknown then."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Xml:
 
     driver: str
     gpus: tuple[GpuInXml, ...]
+    unread: int = 0
+    """How many GPUs cannot be told from each other, or lack what every driver shows."""
 
 
 def parse_xml(status: int, stdout: str) -> Xml:
@@ -61,9 +67,15 @@ def parse_xml(status: int, stdout: str) -> Xml:
         raise unreadable(status, stdout)
     try:
         root = _parsed(stdout.strip())
-        return Xml(root.findtext("driver_version", "").strip(), tuple(_gpu(gpu) for gpu in root.findall("gpu")))
-    except (ValueError, KeyError):
+    except ValueError:
         raise unreadable(status, stdout) from None
+    elements, gpus = root.findall("gpu"), []
+    for element in elements:
+        with suppress(ValueError, KeyError):  # the others are read all the same
+            gpus.append(_gpu(element))
+    if elements and not gpus:
+        raise unreadable(status, stdout)
+    return Xml(root.findtext("driver_version", "").strip(), tuple(gpus), len(elements) - len(gpus))
 
 
 def _parsed(text: str) -> Element:
@@ -76,31 +88,41 @@ def _parsed(text: str) -> Element:
 
 def _gpu(gpu: Element) -> GpuInXml:
     mixed, device = _value(gpu, "gpu_virtualization_mode/vgpu_heterogeneous_mode"), _value(gpu, "pci/pci_device_id")
+    texts = ((element.text or "").strip() for element in gpu.iter())
+    modes = [gpu.findtext(f"mig_mode/{which}_mig", "N/A").strip() for which in ("current", "pending")]
+    fault = next((text.strip(" []") for text in texts if is_fault(text)), "") or mode_fault(*modes)
     return GpuInXml(
         pci=normal_pci(gpu.attrib["id"]),
-        name=_text(gpu, "product_name"),
-        uuid=_text(gpu, "uuid"),
-        mig_current=MODES[gpu.findtext("mig_mode/current_mig", "N/A").strip()],
-        mig_pending=MODES[gpu.findtext("mig_mode/pending_mig", "N/A").strip()],
+        name=_text(gpu, "product_name", fault),
+        uuid=_text(gpu, "uuid", fault),
+        mig_current=MODES.get(modes[0]),
+        mig_pending=MODES.get(modes[1]),
         mig_devices=tuple(_device(d) for d in gpu.findall("mig_devices/mig_device")),
         virtualization=_value(gpu, "gpu_virtualization_mode/virtualization_mode"),
         vgpu_mode=_value(gpu, "gpu_virtualization_mode/host_vgpu_mode"),
-        mixed_sizes=None if mixed is None else MODES[mixed],
-        device_id=None if device is None else int(device, 16) >> 16,  # 20B010DE: device, then vendor
+        mixed_sizes=None if mixed is None else MODES.get(mixed),
+        device_id=_device_id(device),
+        fault=fault,
     )
+
+
+def _device_id(text: str | None) -> int | None:
+    """Return the PCI device id: 20B010DE is device, then vendor."""
+    return int(text, 16) >> 16 if text is not None and re.fullmatch(r"(?:0x)?[0-9A-Fa-f]{8}", text) else None
 
 
 def _device(device: Element) -> MigDevice:
     return MigDevice(*(int(_text(device, name)) for name in ("index", "gpu_instance_id", "compute_instance_id")))
 
 
-def _text(element: Element, path: str) -> str:
+def _text(element: Element, path: str, fault: str = "") -> str:
     found = element.findtext(path)
-    if found is None:
+    if found is None and not fault:
         raise KeyError(path)
-    return found.strip()
+    text = (found or "").strip()
+    return "" if is_fault(text) else text
 
 
 def _value(element: Element, path: str) -> str | None:
     text = element.findtext(path, "").strip()
-    return None if text in _ABSENT else text
+    return None if text in _ABSENT or is_fault(text) else text

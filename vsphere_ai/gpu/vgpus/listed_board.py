@@ -25,6 +25,7 @@ from vsphere_ai.gpu.smi.listings import (
 )
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, VgpuProfile, board_of, parse
 from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.text import counted
 
 _SLICES = re.compile(r"(\d+)g\.")
 _NO_ENGINES = Engines(0, 0, 0, 0, 0, 0)
@@ -147,8 +148,9 @@ def _combined(
             found[pci] = as_documented[pci]
             continue
         board, said = _board(_offer(gpu, kinds, places), table)
-        here = (i for i in present if i.gpu == gpu.index)
-        found[pci] = ListedBoard(board and _with_present(board, here), table, said)
+        here = tuple(i for i in present if i.gpu == gpu.index)
+        sizes = tuple(_odd_sizes(board, here)) if board else ()
+        found[pci] = ListedBoard(board and _with_present(board, here), table, (*said, *sizes))
     return found
 
 
@@ -255,6 +257,15 @@ def _differences(table: Board, profiles: Sequence[Profile], driver_major: int | 
     for each in table.profiles:
         if each.name not in seen and not needs_newer(each, driver_major):
             yield f"the host does not list {each.name} (id {each.id}), which the catalogue has for {table.key}"
+
+
+def _odd_sizes(board: Board, present: Iterable[ListedInstance]) -> Iterator[str]:
+    """Yield instances that take more or fewer memory slices than their profile: a listing that is not to be trusted."""
+    for one in present:
+        profile = board.find_profile(one.profile_name)
+        if profile is not None and one.size != profile.memory_slices:
+            takes = f"{profile.name} takes {counted(profile.memory_slices, 'memory slice')}"
+            yield f"GPU instance {one.gi_id} is listed at {one.start}:{one.size}, but {takes}"
 
 
 def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:

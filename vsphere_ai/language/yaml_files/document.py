@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, withhold
 from vsphere_ai.language.yaml_files.opened_files import keep
@@ -185,8 +186,16 @@ def content_of(path: Path, what: str, most: int) -> bytes:
         raise UsageError(reason, f"give the path of a {what}", rule="usage.no-file") from None
 
 
-def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
+class Reads(Protocol):
+    """Reads a YAML file; faults that leave a readable rest go to `faults`."""
+
+    def __call__(self, path: Path, *, faults: Faults) -> Document: ...  # noqa: D102
+
+
+def load_beside(document: Document, path: DocumentPath, faults: Faults, read: Reads | None = None) -> Document | None:
     """Read the YAML file that a document names at a path; None, with the fault noted, when it cannot be read.
+
+    `read` reads it, instead of `load`.
 
     The name is relative to the document's file. What is not below that file's folder, by ``..`` or by a symbolic link,
     is not read.
@@ -200,7 +209,7 @@ def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Docum
         document.refuse(faults, path, f"{name!r} is not a file below the folder of {file}", help)
         return None
     try:
-        return load(beside, faults)
+        return (read or load)(beside, faults=faults)
     except InputError as error:
         for each in error.diagnostics:
             if each.mark.line:

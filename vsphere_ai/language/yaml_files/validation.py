@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults, load_beside
+from vsphere_ai.language.yaml_files.embedded import load_holding
 from vsphere_ai.model.names.secret_keys import is_secret_key
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import is_observed
@@ -64,9 +65,13 @@ class Place:
         """Return the place of a value inside of this one; see `below`."""
         return replace(self, path=self.path + path, below=below)
 
-    def load(self, spot: DocumentPath) -> File | None:
-        """Read the file that is named at a spot inside of the value; None, with the fault noted, if that cannot be."""
-        found = load_beside(self.document, self.at(spot), self.faults)
+    def load(self, spot: DocumentPath, key: str = "") -> File | None:
+        """Read the file that is named at a spot inside of the value; None, with the fault noted, if that cannot be.
+
+        With `key`, the document of it that has this key, also where it is text inside of another one.
+        """
+        read = partial(load_holding, key=key) if key else None
+        found = load_beside(self.document, self.at(spot), self.faults, read)
         return File(found.data, partial(found.refuse, self.faults)) if found is not None else None
 
     def refuse(self, spot: DocumentPath, message: str, help: str = "") -> None:

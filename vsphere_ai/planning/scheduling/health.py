@@ -50,9 +50,9 @@ def shown_gpus(facts: Facts, *, passed_through: bool = True) -> int:
 
 
 def modes(status: int, stdout: str) -> dict[str, bool | None]:
-    """Return the MIG mode of each GPU the driver lists, by PCI address; None: without MIG, or in trouble. `UnreadableOutput` if none.
+    """Return the MIG mode of each GPU the driver lists, by PCI address; None: without MIG, or in trouble.
 
-    `status` and `stdout` are the answer to `MODES_COMMAND`.
+    `status` and `stdout` are the answer to `MODES_COMMAND`; `UnreadableOutput` where it is none.
     """
     return {g.pci: g.mig_current for g in parse_gpus(status, stdout)}
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import PrivateAttr, model_validator
 
 from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.gpu.mig.parted import CONFIGS
 from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
@@ -64,7 +65,7 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
 
     def with_files(self, files: Files) -> Self:
         """Read the configuration that is named."""
-        file = files.load(("parted", "file")) if self.parted else None
+        file = files.load(("parted", "file"), CONFIGS) if self.parted else None
         if self.parted is None or file is None:
             return self
         unknown = partial(files.refuse, ("parted", "config"))

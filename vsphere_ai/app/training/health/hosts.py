@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from vsphere_ai.app.training.nodes.facts import GRAPHICS, NodeState
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.gpu.smi.live import RUNNING
 from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
-from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, with_measures
+from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, names_lost_gpu, with_measures
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.nodes import Node
@@ -41,7 +40,7 @@ def host_facts(node: Node, state: NodeState, estate: Estate, read: datetime) -> 
         failure,
         gpus,
         dict(_tenants(node, host, estate)),
-        next((gpu.driver for gpu in gpus.values()), ""),
+        next((gpu.driver for gpu in gpus.values() if gpu.driver), ""),
         _lines(host.probes.get(LOG.name)),
         {name: speed for name, nic in nics.items() if (speed := _speed(nic.get("linkSpeed")))},
         {n: max(s) for n, nic in nics.items() if (s := [_speed(x) for x in nic.get("validLinkSpecification") or ()])},
@@ -129,12 +128,12 @@ def _ahead(answer: Output | ProbeFailure | None, read: datetime) -> float | None
 def _gpus(answer: Output | ProbeFailure | None, more: Output | ProbeFailure | None) -> tuple[Mapping[str, SmiGpu], str]:
     if not isinstance(answer, Output):
         return {}, answer.reason if answer is not None else NO_SSH
-    if answer.status:
-        return {}, f"nvidia-smi ended with {answer.status}"
     try:
-        gpus = tuple(gpus_in(answer.stdout))
+        gpus = tuple(gpus_in(answer.stdout)) if not answer.status or names_lost_gpu(answer.stdout) else ()
     except ValueError:
         return {}, "the output of nvidia-smi is not as expected"
+    if answer.status and not gpus:
+        return {}, f"nvidia-smi ended with {answer.status}"
     rows = measures_in(more.stdout) if isinstance(more, Output) and not more.status else {}
     return {gpu.bus: gpu for gpu in with_measures(gpus, rows)}, ""
 

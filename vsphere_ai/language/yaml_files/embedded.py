@@ -1,0 +1,121 @@
+"""YAML documents inside of others: the text of a ConfigMap, of Helm values, in a file of several documents; with places.
+
+An operator has a program's configuration as it is deployed, not as the program reads it. What is found keeps the lines
+and columns of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vsphere_ai.errors import InputError
+from vsphere_ai.language.yaml_files.document import Document, Faults, parse, parse_stream, text_of
+from vsphere_ai.language.yaml_files.yaml import Node
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A document that has the key, and the name of the object that it lies in; empty for one that stands alone."""
+
+    document: Document
+    owner: str
+
+
+def load_holding(path: Path, key: str, faults: Faults) -> Document:
+    """Read the document with a key of a YAML file, however it is wrapped.
+
+    Several of them become one, where each key below `key` has the name of its object before it if another has it, too.
+    Where no document has the key, the first one is returned as it is.
+    """
+    text = text_of(path)
+    roots = parse_stream(text, str(path), faults)
+    held = [each for root in roots for each in _held(root, key, faults)]
+    if not held:
+        return roots[0] if roots else parse(text, str(path), faults)
+    return held[0].document if len(held) == 1 else _joined(held, key)
+
+
+def _held(document: Document, key: str, faults: Faults) -> Iterator[_Held]:
+    root = document.root
+    if isinstance(root.value, dict) and key in root.value:
+        yield _Held(document, "")
+        return
+    yield from _below(document, root, key, "", faults)
+
+
+def _below(document: Document, node: Node, key: str, owner: str, faults: Faults) -> Iterator[_Held]:
+    owner = _name(node) or owner
+    below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    for child in below:
+        if isinstance(child.value, str):
+            if re.search(rf"^\s*[\"']?{re.escape(key)}[\"']?\s*:", child.value, re.MULTILINE):
+                yield from ((_Held(each, owner)) for each in _opened(document, child, key, faults))
+        else:
+            yield from _below(document, child, key, owner, faults)
+
+
+def _name(node: Node) -> str:
+    """Return the name of a Kubernetes object, or of a part of Helm values that has one."""
+    meta = node.child("metadata")
+    named = (meta if meta is not None else node).child("name") if isinstance(node.value, dict) else None
+    return named.value if named is not None and isinstance(named.value, str) else ""
+
+
+def _opened(document: Document, node: Node, key: str, faults: Faults) -> list[Document]:
+    """Return the document in a scalar: of a block (``|``) with the places that it has in the file."""
+    block = _block(document.text, node)
+    own = Faults()
+    try:
+        if block is None:
+            opened = [parse(node.value, f"{document.name}:{node.line + 1}", own)]
+        else:
+            inner = parse(block, document.name, own)
+            opened = [Document(document.name, document.text, inner.root, inner.data)]
+    except InputError as error:
+        faults.include(error)
+        return []
+    faults.include(InputError(own.found))
+    return [each for each in opened if isinstance(each.root.value, dict) and key in each.root.value]
+
+
+def _block(text: str, node: Node) -> str | None:
+    """Return the lines of a literal block at their places in the file, the lines before them empty; None for others."""
+    lines = text.split("\n")
+    if not re.search(r"\|[-+0-9]*\s*(#.*)?\r?$", lines[node.line]):
+        return None
+    first = node.line + 1
+    while first < len(lines) and not lines[first].strip():
+        first += 1
+    indent = len(lines[first]) - len(lines[first].lstrip(" ")) if first < len(lines) else 0
+    last = first
+    while last < len(lines) and (not lines[last].strip() or lines[last].startswith(" " * max(indent, 1))):
+        last += 1
+    return "\n" * first + "\n".join(lines[first:last])
+
+
+def _joined(held: Sequence[_Held], key: str) -> Document:
+    """Return one document of several: their keys, of which the first counts, and together what is below `key`."""
+    first = held[0].document
+    below: dict[str, Node] = {}
+    keys: dict[str, tuple[int, int]] = {}
+    root = Node({}, first.root.line, first.root.column)
+    for document, owner in ((each.document, each.owner) for each in held):
+        for name, node in document.root.value.items():
+            if name != key:
+                root.value.setdefault(name, node)
+                root.keys.setdefault(name, document.root.keys[name])
+        part = document.root.value[key]
+        for name, node in part.value.items() if isinstance(part.value, dict) else ():
+            unique = name if name not in below else f"{owner or f'document {len(below)}'}/{name}"
+            below[unique], keys[unique] = node, part.keys[name]
+    for name in set(root.value):
+        missing = next((e.document for e in held if name not in e.document.root.value), None)
+        if missing is not None:  # what one of them lacks is missing, at its place
+            del root.value[name], root.keys[name]
+            root.line, root.column = missing.root.line, missing.root.column
+    root.value[key] = Node(below, first.root.value[key].line, first.root.value[key].column, keys=keys)
+    root.keys[key] = first.root.keys[key]
+    return Document(first.name, first.text, root, root.plain())
