@@ -270,7 +270,7 @@ def test_the_empty_layout_takes_everything_away():
     ("gpu", "said"),
     [
         ("h100", "give one of h100-80gb-sxm, h100-80gb-pcie, h100-94gb, h100-64gb, h100-96gb"),
-        ("A100", "give one of a100-40gb, a100-80gb"),
+        ("A100", "give one of a100-40gb, a100-64gb, a100-80gb"),
         ("b200", "did you mean b200-180gb?"),
         ("gh200", "give one of gh200-96gb, gh200-144gb"),
     ],

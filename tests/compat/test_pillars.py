@@ -31,7 +31,15 @@ VF_NIC = {"_typeName": "VirtualSriovEthernetCard", "macAddress": "00:50:56:00:00
 P2P = ({"key": "pciPassthru.allowP2P", "value": "TRUE"}, {"key": "pciPassthru.RelaxACSforP2P", "value": "TRUE"})
 APART = {"_typeName": "ClusterAntiAffinityRuleSpec", "name": "apart", "enabled": True, "vm": (VM, VM2)}
 HA = {"enabled": True, "defaultVmSettings": {"restartPriority": "medium"}}
-LOADS = "    vGPU ID : 1\n        VM Name : train-01\n        Utilization\n            Gpu : {} %\n"
+LOADS = """GPU 00000000:3B:00.0
+    Active vGPUs : 1
+    vGPU ID : 1
+        VM ID : 2103066
+        VM Name : train-01
+        vGPU Name : GRID A100-10C
+        Utilization
+            Gpu : {} %
+"""
 
 
 def mark(index, uuid):

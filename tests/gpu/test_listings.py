@@ -159,12 +159,39 @@ def test_query_with_header_units_and_a_gpu_without_mig():
         "0, 00000000:3B:00.0, A100\n",
         QUERY.replace("0, 0", "x, 0", 1),
         QUERY.replace("3B", "zz"),
-        QUERY.replace("Enabled", "Perhaps"),
     ],
 )
 def test_damaged_query_lines_are_refused(text):
     with pytest.raises(UnreadableOutput):
         parsers.parse_gpus(0, text)
+
+
+WORKING = QUERY.replace("0, 0", "1, 0", 1).replace("3B", "5E").replace("GPU-1", "GPU-2")
+
+
+@pytest.mark.parametrize(
+    ("status", "row", "fault", "mode"),
+    [
+        (0, QUERY.replace("Disabled, Enabled", "[GPU is lost], [GPU is lost]"), "GPU is lost", None),
+        (0, QUERY.replace("40960", "[Unknown Error]"), "Unknown Error", False),
+        (0, QUERY.replace("GPU-1", "[GPU requires reset]"), "GPU requires reset", False),
+        (0, QUERY.replace("Enabled", "Perhaps"), "its MIG mode is shown as 'Perhaps'", False),
+        (0, QUERY.replace("40960", "[Insufficient Permissions]"), "", False),
+        (15, "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover"
+             " this GPU\n", "GPU is lost.  Reboot the system to recover this GPU", None),
+        (255, "Unable to determine the device handle for GPU0: 0000:3B:00.0: Unknown Error\n", "Unknown Error", None),
+    ],
+)  # fmt: skip
+def test_a_gpu_in_trouble_leaves_the_others_readable(status, row, fault, mode):
+    found = {gpu.pci: gpu for gpu in parsers.parse_gpus(status, row + WORKING)}
+    assert (found["0000:3b:00.0"].fault, found["0000:3b:00.0"].mig_current) == (fault, mode)
+    assert found["0000:5e:00.0"] == parsers.parse_gpus(0, WORKING)[0]
+
+
+def test_a_host_with_a_lost_gpu_alone_is_an_error_with_the_text():
+    text = "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error\n"
+    with pytest.raises(UnreadableOutput, match="device handle"):
+        parsers.parse_gpus(255, text)
 
 
 def test_unknown_memory_is_none():

@@ -53,7 +53,8 @@ def in_use(facts, pci=FIRST):
 def test_the_capture():
     assert parse_running(0, CAPTURED) == (
         RunningVgpu("0000:c1:00.0", 3251634327, "2103066", "Win11SV2_View87", "GRID T4-4Q", None, "527.15",
-                    "Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "afdcf724-1dd2-11b2-8534-624f22674b66"),
+                    "Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "afdcf724-1dd2-11b2-8534-624f22674b66",
+                    load=0),
     )  # fmt: skip
     (one,) = parse_running(0, CAPTURED)
     assert (one.licensed, one.expires) == (True, "2022-11-23 5:2:12 GMT")
@@ -91,10 +92,6 @@ def test_a_gpu_without_vgpus_and_a_name_like_a_line():
         ("Active vGPUs                          : 1", "Active vGPUs                          : many"),
         ("GPU 00000000:C1:00.0", "GPU 1"),
         ("        VM Name ", "        VM Title"),
-        ("        GPU Instance ID                   : N/A\n", ""),
-        ("GPU Instance ID                   : N/A", "GPU Instance ID                   : first"),
-        ("527.15", "newest"),
-        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Expired"),
         ("    vGPU ID                               : 3251634327\n", ""),
         (CAPTURED, ""),
         (CAPTURED, "Failed to initialize NVML: Driver Not Loaded\n"),
@@ -114,6 +111,38 @@ def test_a_failed_command_is_not_read():
 def test_no_text_brings_the_parser_down(text):
     with suppress(UnreadableOutput):
         parse_running(0, text)
+
+
+def row(key, value, depth=8):
+    """Return a line of a listing without the blanks before it."""
+    return f"{key:<{42 - depth}}: {value}"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "field", "value"),
+    [
+        ("        GPU Instance ID                   : N/A\n", "", "gi", None),  # R450
+        (row("GPU Instance ID", "N/A"), row("GPU Instance ID", "3"), "gi", 3),
+        (row("GPU Instance ID", "N/A"), row("GPU Instance ID", "first"), "gi", None),
+        ("        GPU Instance", f"        {row('Placement ID', '6')}\n        GPU Instance", "placement", 6),
+        ("        GPU Instance", f"        {row('Placement ID', 'N/A')}\n        GPU Instance", "placement", None),
+        (row("VM ID", "2103066"), row("VM UUID", "b-1"), "vm_id", "b-1"),  # KVM
+        (row("Gpu", "0 %", 12), row("GPU", "93 %", 12), "load", 93),  # R580
+        (row("Gpu", "0 %", 12), row("Gpu", "N/A", 12), "load", None),
+        ("        PCI\n", f"        Scheduler\n            {row('Policy', 'Fair', 12)}\n        PCI\n", "load", 0),
+        ("527.15", "N/A", "guest_driver", None),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Expired (in a week)", "licensed", None),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Unlicensed (Restricted) (Expiry: N/A)", "licensed", False),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Licensed (Expiry: Permanent)", "expires", "Permanent"),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Licensed (Expiry: N/A)", "expires", ""),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "N/A (Expiry: N/A)", "licence", None),
+        ("Licensed (Expiry: 2022-11-23 5:2:12 GMT)", "Unknown", "licensed", None),
+    ],
+)  # fmt: skip
+def test_listings_of_other_drivers(was, becomes, field, value):
+    assert was in CAPTURED
+    (one,) = parse_running(0, CAPTURED.replace(was, becomes, 1))
+    assert (one.vm_name, getattr(one, field)) == ("Win11SV2_View87", value)
 
 
 def test_only_the_instance_a_vm_holds_is_in_use():

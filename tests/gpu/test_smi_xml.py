@@ -111,12 +111,9 @@ PARAMETER = """<!DOCTYPE nvidia_smi_log [<!ENTITY % x SYSTEM "http://localhost/x
         (0, "<nvidia_smi_log>" + " " * 9_000_000 + "</nvidia_smi_log>"),
         (0, changed(('<gpu id="00000000:06:00.0">', "<gpu>"))),
         (0, changed(('<gpu id="00000000:06:00.0">', '<gpu id="here">'))),
-        (0, changed(("<current_mig>Disabled", "<current_mig>Perhaps"))),
-        (0, changed(("<vgpu_heterogeneous_mode>N/A", "<vgpu_heterogeneous_mode>Perhaps"))),
         (0, changed(("<product_name>NVIDIA A100-SXM4-40GB</product_name>", ""))),
         (0, changed(("<index>1</index>", "<index>one</index>"), text=mig_on())),
         (0, changed(("<index>1</index>", ""), text=mig_on())),
-        (0, changed(("20B010DE", "an A100"))),
         (0, "<nvidia_smi_log>\ud800</nvidia_smi_log>"),
     ],
 )  # fmt: skip
@@ -134,3 +131,32 @@ def test_no_damage_makes_the_parser_fall_over(at, length, instead):
     except UnreadableOutput:
         return
     assert len(found.gpus) <= 1
+
+
+SICK = [
+    (("<serial>", "<state>[GPU is lost]</state><serial>"), "GPU is lost"),
+    (("<product_name>NVIDIA A100-SXM4-40GB", "<product_name>[Unknown Error]"), "Unknown Error"),
+    (("<current_mig>Disabled", "<current_mig>ERR!"), "ERR!"),
+    (("<current_mig>Disabled", "<current_mig>Perhaps"), "its MIG mode is shown as 'Perhaps'"),
+    (("<fan_speed>N/A", "<fan_speed>Unknown Error"), ""),
+    (("<vgpu_heterogeneous_mode>N/A", "<vgpu_heterogeneous_mode>Perhaps"), ""),
+    (("20B010DE", "an A100"), ""),
+]
+
+
+@pytest.mark.parametrize(("change", "fault"), SICK)
+def test_a_gpu_in_trouble_leaves_the_others_readable(change, fault):
+    start, end = A100.index("<gpu id="), A100.index("</gpu>") + len("</gpu>")
+    second = A100[start:end].replace("06:00.0", "07:00.0")
+    sick = A100.replace(*change, 1)
+    assert sick != A100
+    found = parse_xml(0, sick.replace("</gpu>", f"</gpu>{second}", 1))
+    assert [(g.pci, g.fault) for g in found.gpus] == [("0000:06:00.0", fault), ("0000:07:00.0", "")]
+    assert (found.gpus[1].name, found.gpus[1].mig_current) == ("NVIDIA A100-SXM4-40GB", False)
+
+
+def test_a_gpu_that_cannot_be_told_is_counted():
+    start, end = A100.index("<gpu id="), A100.index("</gpu>") + len("</gpu>")
+    second = A100[start:end].replace('id="00000000:06:00.0"', 'id="here"')
+    found = parse_xml(0, A100.replace("</gpu>", f"</gpu>{second}", 1))
+    assert ([g.pci for g in found.gpus], found.unread) == (["0000:06:00.0"], 1)

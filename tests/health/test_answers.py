@@ -77,3 +77,37 @@ def test_a_node_learns_from_its_guest():
     known = refined(node, facts)
     assert known.gpus == (NodeGpu(0, "0000:3b:00.0", "0000:3b:00.0", "GPU-1"),)
     assert known.rails == (Rail("net1", "", 1, "mlx5_54", 1, 1, 4200),)
+
+
+def _row(index, **cells):
+    values = dict.fromkeys(answers.GPU_FIELDS, "0") | {"index": str(index), "name": "NVIDIA H100", **cells}
+    values["pci.bus_id"] = f"00000000:{0x3B + index:02X}:00.0"
+    return ", ".join(values[name] for name in answers.GPU_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ({"name": "[GPU is lost]", "memory.total": "[GPU is lost]"}, "GPU is lost"),
+        ({"memory.used": "[Unknown Error]"}, "Unknown Error"),
+        ({"remapped_rows.pending": "[GPU requires reset]"}, "GPU requires reset"),
+        ({"ecc.errors.corrected.volatile.total": "[Unknown Error]"}, ""),
+        ({"ecc.errors.corrected.volatile.total": "[Insufficient Permissions]"}, ""),
+    ],
+)
+def test_a_gpu_in_trouble_leaves_the_other_seven_readable(cells, fault):
+    rows = [_row(n, **(cells if n == 3 else {})) for n in range(8)]
+    found = tuple(answers.gpus_in("\n".join(rows)))
+    assert [gpu.index for gpu in found] == list(range(8))
+    assert [gpu.fault for gpu in found if gpu.index != 3] == [""] * 7
+    assert found[3].fault == fault
+    assert found[3].bus == "0000:3e:00.0"
+
+
+def test_a_gpu_without_a_number_is_missing_and_the_others_are_read():
+    lost = "Unable to determine the device handle for GPU 0000:3E:00.0: Unknown Error"
+    out = "\n".join([lost, *(_row(n) for n in range(7))])
+    facts = answers.read_guest({answers.SMI.name: answers.Answer(255, out)})
+    assert (len(facts.gpus), facts.failures) == (7, {})
+    facts = answers.read_guest({answers.SMI.name: answers.Answer(255, lost)})
+    assert (facts.gpus, list(facts.failures)) == ((), [answers.SMI.name])

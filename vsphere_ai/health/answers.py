@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from vsphere_ai.gpu.smi.listings import LOST_GPU, is_fault
+from vsphere_ai.gpu.smi.listings import LOST_GPU, fault_of, has_value
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
@@ -242,7 +242,7 @@ def gpus_in(out: str) -> Iterator[SmiGpu]:
             _yes(row["remapped_rows.pending"]),
             _yes(row["remapped_rows.failure"]),
             (*pcie, *width),  # type: ignore[arg-type] # two and two
-            fault=next((cell.strip("[]") for cell in row.values() if is_fault(cell)), ""),
+            fault=fault_of(row.values(), (row["name"], row["uuid"], row["memory.total"], row["memory.used"])),
         )
 
 
@@ -259,7 +259,7 @@ def _codes(answer: Answer | None) -> tuple[int, ...]:
 
 
 def _text(cell: str) -> str:
-    return "" if is_fault(cell) else cell
+    return cell if has_value(cell) else ""
 
 
 def replays_in(out: str) -> dict[str, int]:

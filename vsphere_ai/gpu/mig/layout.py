@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.text import counted
 
 MAX_ITEMS = 64
 """More instances than eight GPUs can hold; a longer list is a mistake, not a layout."""
@@ -81,7 +82,7 @@ def _remedy(text: str) -> str:
         size = f"it is {slices[1]} compute slices, and the name of a profile has its memory, too"
         return f"{size}: such as 3g.20gb on an A100 40GB; vsphere-ai mig layouts BOARD lists those of a board"
     if compute := _COMPUTE_INSTANCE.fullmatch(profile.lower()):
-        what = f"it is a compute instance of {compute[1]} compute slices in a GPU instance {compute[2]}"
+        what = f"it is a compute instance of {counted(int(compute[1]), 'compute slice')} in a GPU instance {compute[2]}"
         return f"{what}: write {compute[2]}; in a VM one compute instance takes all of it"
     if _PLACED.fullmatch(start):
         return f"write {profile}:{start.partition(':')[0]}: the size behind the start is that of the profile"

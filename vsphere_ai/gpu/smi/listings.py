@@ -30,7 +30,9 @@ NVML_CODES = {
 
 MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
 
-_FAULTS = re.compile(
+_LOST = re.compile(r"\[?(?P<text>GPU is lost|GPU requires reset)\]?")
+_FAILED = re.compile(r"\[?(?P<text>Unknown Error|ERR!)\]?")
+_NO_VALUE = re.compile(
     r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|Function Not Found)\]?|ERR!"
 )
 LOST_GPU = re.compile(
@@ -154,9 +156,19 @@ def parse_gpus(status: int, stdout: str) -> tuple[GpuStatus, ...]:
     return (*(_gpu(row, stdout) for row in rows), *(_lost(match, stdout) for match in lost))
 
 
-def is_fault(text: str) -> bool:
-    """Return whether a cell of ``--query-gpu`` or a text of ``-q -x`` is what stands there of a GPU in trouble."""
-    return _FAULTS.fullmatch(text.strip()) is not None
+def has_value(text: str) -> bool:
+    """Return whether a text of ``--query-gpu`` or ``-q -x`` is no phrase that stands for a missing value."""
+    return _NO_VALUE.fullmatch(text.strip()) is None
+
+
+def fault_of(texts: Iterable[str], identity: Iterable[str]) -> str:
+    """Return what nvidia-smi prints of a GPU in trouble, such as ``GPU is lost``; empty for a GPU that works.
+
+    An error in one of many values is that of a sensor; in what every GPU has (`identity`: name, memory), the GPU's.
+    """
+    lost = (match for text in texts if (match := _LOST.fullmatch(text.strip())))
+    failed = (match for text in identity if (match := _FAILED.fullmatch(text.strip())))
+    return next((match["text"] for matches in (lost, failed) for match in matches), "")
 
 
 def mode_fault(*modes: str) -> str:
@@ -245,8 +257,8 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
     mib = int(size[1]) if size else None
-    name, uuid, driver = ("" if is_fault(text) else text for text in (name, uuid, driver))
-    fault = next((cell.strip(" []") for cell in row if is_fault(cell)), "") or mode_fault(current, pending)
+    name, uuid, driver = (text if has_value(text) else "" for text in (name, uuid, driver))
+    fault = fault_of(row, row) or mode_fault(current, pending)
     modes = MODES.get(current), MODES.get(pending)
     try:
         return GpuStatus(int(index), normal_pci(bus), name, uuid, *modes, mib, driver, fault)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from vsphere_ai.gpu.smi.listings import MODES, is_fault, mode_fault, unreadable
+from vsphere_ai.gpu.smi.listings import MODES, fault_of, has_value, mode_fault, unreadable
 from vsphere_ai.model.bounded import xml_root
 from vsphere_ai.model.names.pci_address import normal_pci
 
@@ -88,9 +88,10 @@ def _parsed(text: str) -> Element:
 
 def _gpu(gpu: Element) -> GpuInXml:
     mixed, device = _value(gpu, "gpu_virtualization_mode/vgpu_heterogeneous_mode"), _value(gpu, "pci/pci_device_id")
-    texts = ((element.text or "").strip() for element in gpu.iter())
+    texts = [(element.text or "").strip() for element in gpu.iter()]
+    identity = [gpu.findtext(path, "") for path in ("product_name", "uuid", "fb_memory_usage/total")]
     modes = [gpu.findtext(f"mig_mode/{which}_mig", "N/A").strip() for which in ("current", "pending")]
-    fault = next((text.strip(" []") for text in texts if is_fault(text)), "") or mode_fault(*modes)
+    fault = fault_of(texts, (*identity, *modes)) or mode_fault(*modes)
     return GpuInXml(
         pci=normal_pci(gpu.attrib["id"]),
         name=_text(gpu, "product_name", fault),
@@ -120,9 +121,9 @@ def _text(element: Element, path: str, fault: str = "") -> str:
     if found is None and not fault:
         raise KeyError(path)
     text = (found or "").strip()
-    return "" if is_fault(text) else text
+    return text if has_value(text) else ""
 
 
 def _value(element: Element, path: str) -> str | None:
     text = element.findtext(path, "").strip()
-    return None if text in _ABSENT or is_fault(text) else text
+    return None if text in _ABSENT or not has_value(text) else text

@@ -1,4 +1,4 @@
-"""YAML documents inside of others: the text of a ConfigMap, of Helm values, in a file of several documents; with places.
+"""YAML documents inside of others: as text in a ConfigMap or Helm values, or one of several in a file; with places.
 
 An operator has a program's configuration as it is deployed, not as the program reads it. What is found keeps the lines
 and columns of the file.

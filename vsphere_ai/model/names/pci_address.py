@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-_HEX = r"([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+_DOMAIN = r"((000[0-9A-Fa-f]|[0-9A-Fa-f])?[0-9A-Fa-f]{4}:)?"
+_HEX = rf"{_DOMAIN}[0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}}\.[0-7]"
 _DECIMAL = r"([0-9]{3,5}:)?[0-9]{3}:[0-9]{2}\.[0-7]"
 _FIELDS = r"(PCI )?[0-9]{1,5}:[0-9]{1,3}:[0-9]{1,2}:[0-7]"
 SPELLINGS = f"({_HEX}|{_DECIMAL}|{_FIELDS})"
@@ -21,7 +22,7 @@ in lspci of old ESXi releases; and four numbers with colons, as ``esxcli hardwar
 device (``PCI 0:134:0:0`` is ``0000:86:00.0``; Virtual GPU Software User Guide, a listing of an A100).
 """
 _SPELLED = re.compile(SPELLINGS)
-_WITHOUT_FUNCTION = re.compile(r"([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}")
+_WITHOUT_FUNCTION = re.compile(rf"{_DOMAIN}[0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}}")
 _DECIMAL_SPELLED = re.compile(_DECIMAL)
 
 
