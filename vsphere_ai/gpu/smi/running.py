@@ -82,7 +82,7 @@ class _Line(NamedTuple):
 
 
 def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
-    """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` where VMs or GPUs cannot be told.
+    """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` where VMs or GPUs cannot be identified.
 
     Keys and sections that are not known are passed over: those of captures differ from driver to driver (R470 to R595).
     """

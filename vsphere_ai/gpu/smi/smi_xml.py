@@ -55,7 +55,7 @@ class Xml:
     driver: str
     gpus: tuple[GpuInXml, ...]
     unread: int = 0
-    """How many GPUs cannot be told from each other, or lack what every driver shows."""
+    """How many GPUs cannot be identified, or lack what every driver shows."""
 
 
 def parse_xml(status: int, stdout: str) -> Xml:
