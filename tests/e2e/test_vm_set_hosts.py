@@ -186,3 +186,32 @@ def test_a_window_over_the_hosts_of_a_set_knows_what_is_on_their_gpus(sets, make
     assert sets("apply", rolled, "--yes", "--reboot", "2") == 0, cli.out + cli.err
     assert sets.ledger(call="PowerOffVM_Task") == sets.ledger(call="ShutdownGuest") == []
     assert {call["object"] for call in sets.ledger(call="MigrateVM_Task")} == {f"train-0{n}" for n in range(1, 5)}
+
+
+GPU_HOST = """
+  - name: esx0{}.lab.local
+    cluster: gpu-a
+    memory_gb: {}
+    nvidia_driver: 535.261.03
+    graphics_default: sharedDirect
+    gpus: [{{pci: '0000:3b:00.0', board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect}}]
+    nics: [{{name: vmnic0, pci: '0000:18:00.0', model: X710, switch: dvs-lan}}]
+    ssh: {{running: true, policy: "on"}}"""
+BESIDE = """
+vms:
+  - {name: ubuntu-22.04, host: esx02.lab.local, folder: ai, network: dvpg-lan, template: true, cpus: 8, memory_gb: 32}
+  - {name: old, host: esx02.lab.local, network: dvpg-lan, power: on, memory_gb: 150, memory_reservation_locked: true,
+     vgpu: [grid_a100-20c]}
+"""
+
+
+def test_a_spare_host_keeps_its_memory_for_vms_that_restart_there(sets, make_lab, monkeypatch, cli):
+    """GPUs have room everywhere; only esx01 has the memory for the VM that is there, once its host is lost."""
+    hosts = "".join(GPU_HOST.format(number, memory) for number, memory in ((1, 200), (2, 200), (3, 100)))
+    sets.lab = make_lab(f"{FARM.partition('hosts:')[0]}hosts:{hosts}{BESIDE}")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    more = "  hardware: {version: 19, memory_reservation: full}\n  vgpu: [grid_a100-20c]\n  spare_hosts: 1\n"
+    sets.applied(play("train-01", nics=1, more=more, memory_gb=60))
+    (new,) = (vm for vm in sets.vms().values() if vm["name"] == "train-01")
+    assert new["host"] == "esx03.lab.local"
+    assert sets.refused(play("train-[01:02]", nics=1, more=more, memory_gb=60)) == {"capacity.no-spare"}

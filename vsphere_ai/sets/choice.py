@@ -6,18 +6,22 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 
+from vsphere_ai.admission.gpus import Question
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.capacity.host import likeness
 from vsphere_ai.capacity.solve import solve
-from vsphere_ai.capacity.spare_hosts import every_failure
+from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand, occupied, room
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts, grouped
+from vsphere_ai.planning.moves.elsewhere import Elsewhere
 
 STEPS = 20_000
 """Placements of one VM that are tried in a search, before it is given up."""
+LOSSES = 300
+"""Placements of all VMs of which the loss of hosts is tried, before the first one is taken as it is."""
 Hosts = Mapping[str, str]
 """VM -> its host, by name."""
 
@@ -75,7 +79,8 @@ class Choice:
 class Chooser:
     """Hosts with what they have left. `farm` has their GPUs, `demands` are the VMs there, `homes` says where.
 
-    `exact` has the GPUs as layouts of the playbook leave them, where it states some. `spare` hosts may fail.
+    `exact` has the GPUs as layouts of the playbook leave them, where it states some. `spare` hosts may fail: VMs then
+    restart where GPUs have room, and where `restarts` has no reason against it, with new VMs on the hosts given.
     """
 
     farm: GpuHosts
@@ -84,11 +89,12 @@ class Chooser:
     homes: Hosts
     rooms: Mapping[str, HostRoom]
     spare: int = 0
+    restarts: Callable[[Hosts, Sequence[Need]], Elsewhere] | None = None
 
     def choose(self, needs: Sequence[Need]) -> Choice:
         """Return a host for each VM; an even spread where that has room, else any placement that is found."""
         best: Choice | None = None
-        for hosts, even in self._placements(needs):
+        for hosts, even in islice(self._placements(needs), LOSSES if self.spare else None):
             found = Choice(hosts, spread=even)
             if not self.spare or self.survives(hosts, needs):
                 return found
@@ -257,14 +263,23 @@ class Chooser:
     # -- all hosts
 
     def survives(self, hosts: Hosts, needs: Sequence[Need]) -> bool:
-        """Return whether the VMs of any `spare` hosts find GPUs elsewhere, as the plan checks it."""
+        """Return whether VMs with vGPUs of any `spare` hosts find GPUs and hosts elsewhere, as the plan checks it."""
         new = tuple(VmDemand(n.name, n.profiles, n.hosts) for n in needs if n.profiles)
         wanted = (*self.demands, *new)
         homes = {**self.homes, **hosts}
         fit = solve(self.farm, [replace(d, hosts=frozenset({homes[d.name]})) for d in wanted])
         names = sorted({homes[d.name] for d in wanted})
         losses = map(frozenset, combinations(names, min(self.spare, len(names))))
-        return isinstance(fit, Fit) and next(every_failure(self.farm, wanted, fit, losses), None) is None
+        if not isinstance(fit, Fit):
+            return False
+        elsewhere = self.restarts(hosts, needs) if self.restarts is not None else None
+        question = Question(self.farm, wanted)
+        narrowed = elsewhere.narrowed(question) if elsewhere is not None else question
+        return not any(
+            not isinstance(outcome, Mapping)
+            or (elsewhere is not None and elsewhere.why_not_together(lost, outcome, narrowed))
+            for lost, outcome in every_outcome(self.farm, narrowed.demands, fit, losses)
+        )
 
     def left(self, host: str, needs: Sequence[Need], profiles: Sequence[str]) -> Mapping[str, int]:
         """Return how many more vGPUs of each profile alone a host has room for once these VMs run there."""

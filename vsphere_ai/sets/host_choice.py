@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.admission.admit import admit, every_requirement, requirements
@@ -24,12 +24,13 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, member_of, members_of
 from vsphere_ai.planning.capacity import room_words
+from vsphere_ai.planning.moves.elsewhere import Elsewhere
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import steps_alone, view_as_planned, will_run
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.resources.mixins import device_states, vgpus_of
-from vsphere_ai.sets.choice import Chooser, HostRoom, Need
+from vsphere_ai.sets.choice import Chooser, HostRoom, Hosts, Need
 from vsphere_ai.sets.leaf_choice import OnLeaves
 from vsphere_ai.sets.leaf_choice import choose as choose_on_leaves
 from vsphere_ai.sets.leaves import Leaves, Rails
@@ -178,7 +179,19 @@ def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare
         homes,
         {h.name: _room(situation, h, devices=devices) for h in hosts},
         spare if vgpus else 0,
+        _restarts(situation),
     )
+
+
+def _restarts(situation: Situation) -> Callable[[Hosts, Sequence[Need]], Elsewhere]:
+    """Return what finds, for hosts of new VMs, where VMs restart after the loss of a host."""
+    known, refs = Elsewhere(situation, "ha_restart"), {h.name: h.ref for h in situation.view.estate.hosts}
+
+    def after(hosts: Hosts, needs: Sequence[Need]) -> Elsewhere:
+        new = {n.name: replace(n.machine, ref=n.name) for n in needs if n.machine is not None}
+        return known.beside(new, {name: refs[hosts[name]] for name in new})
+
+    return after
 
 
 def _running(view: View, running: frozenset[str]) -> Situation:

@@ -32,11 +32,22 @@ SHOWN = 3
 
 @dataclass
 class Elsewhere:
-    """Where VMs may run on an occasion beside their own hosts. `situation` is as the plan leaves the estate."""
+    """Where VMs may run on an occasion beside their own hosts. `situation` is as the plan leaves the estate.
+
+    `new` are VMs, by reference, that nothing of the estate shows yet as they will be.
+    """
 
     situation: Situation
     occasion: Occasion
+    new: Mapping[str, Machine] = field(default_factory=dict)
     _known: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def beside(self, new: Mapping[str, Machine], homes: Mapping[str, str]) -> Elsewhere:
+        """Return the same once new VMs run on hosts (references); what is known of single hosts is shared."""
+        situation = self.situation.copy()
+        for ref, vm in new.items():
+            situation.arrive(vm, homes[ref])
+        return replace(self, situation=situation, new=new)
 
     def narrowed(self, question: Question) -> Question:
         """Return the question with the hosts that take each VM by itself, its own host among them."""
@@ -75,7 +86,7 @@ class Elsewhere:
         return vm.alike, home.ref if home else "", rules
 
     def _machine(self, ref: str) -> Machine:
-        return self.situation.machines.planned(ref)
+        return self.new.get(ref) or self.situation.machines.planned(ref)
 
     @cached_property
     def _hosts(self) -> Mapping[str, Facts]:
