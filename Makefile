@@ -62,7 +62,7 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 	say lab up; \
 	say plan -i inventories/lab.yml $(PLAYBOOK); \
 	say apply -i inventories/lab.yml $(PLAYBOOK) --yes; \
-	changes() { vsphere-ai lab status --format json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["ledger"])'; }; \
+	changes() { vsphere-ai lab status -o json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["ledger"])'; }; \
 	before=$$(changes); \
 	say apply -i inventories/lab.yml $(PLAYBOOK) --yes; \
 	after=$$(changes); \

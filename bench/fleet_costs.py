@@ -102,7 +102,7 @@ def shard(hosts: int, folder: Path) -> dict[str, object]:
     try:
         inventory = folder / "lab" / "connection.yml"
         given = ("-i", inventory, "--parallel", 16)
-        plan = measured(lab, folder, "fleet", "plan", folder / "play.yml", *given, "-o", folder / "fleet.json")
+        plan = measured(lab, folder, "fleet", "plan", folder / "play.yml", *given, "--to", folder / "fleet.json")
         run = measured(lab, folder, "fleet", "apply", folder / "fleet.json", *given, "--reboot", hosts)
     finally:
         process.stop(folder / "lab")

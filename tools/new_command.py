@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import estate_options, format_option
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import EstateRequest
@@ -33,7 +34,7 @@ HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< s
 
 @click.command("$dashed")
 @estate_options  <<< its arguments and options; those that several commands share are in options.py
-@format_option()
+@output_option(names="hosts.host")  <<< `names`: what `-o name` prints; nothing where it lists no things
 def command(form: str, estate: EstateRequest) -> int:
     """List hosts and whether vCenter reaches them; changes nothing.  <<< its help, which names its exit codes
 
@@ -126,7 +127,7 @@ def test_a_host_that_is_not_connected(second, code):
 def test_on_the_lab(lab):
     from vsphere_ai.cli.look.$name import command
 
-    words = ["-i", str(INVENTORY), "--limit", "esx01*", "--format", "json"]
+    words = ["-i", str(INVENTORY), "--limit", "esx01*", "-o", "json"]
     done = CliRunner().invoke(command, words, standalone_mode=False, catch_exceptions=False)
     assert done.return_value == 0
     assert json.loads(done.stdout)["hosts"] == [{"host": "esx01.lab.local", "connection": "connected"}]
@@ -139,7 +140,7 @@ Lists hosts and whether vCenter reaches them. Exits 2 where a host is not connec
 | option | meaning |  <<< a row for each option
 |---|---|
 | `-i`, `--inventory`, `--vcenter`, `--limit`, `--start-ssh`, `--parallel` | see above |
-| `--format text` or `json` | |
+| `-o`, `--output FORM` | |
 
 """
 

@@ -41,14 +41,14 @@ def plan(out: Path) -> int:
     for path in (*out.glob("plan.*"), *out.glob("run.*")):  # of an earlier pipeline, on a runner that keeps its folder
         path.unlink()
     saved, playbook = out / "plan.json", os.environ["PLAYBOOK"]
-    code, text = run("plan", *inventory(), playbook, "-o", str(saved))
+    code, text = run("plan", *inventory(), playbook, "--to", str(saved))
     (out / "plan.txt").write_text(text, "utf-8")
     if not saved.exists():
         (out / "plan.md").write_text(refused(code, text), "utf-8")
         summarize(out, steps=0)
         return code or 1
     for form, name in REPORTS.items():
-        failed, said = run("report", str(saved), "--format", form, "-o", str(out / name))
+        failed, said = run("report", str(saved), "-o", form, "--to", str(out / name))
         if failed:
             print(said)
             return failed
@@ -72,7 +72,7 @@ def apply(out: Path) -> int:
     begun = re.search(r"^Run (\S+)$", text, re.MULTILINE)
     if begun:
         for form, name in REPORTS.items():
-            run("report", begun[1], "--format", form, "-o", str(out / name.replace("plan", "run")), quiet=True)
+            run("report", begun[1], "-o", form, "--to", str(out / name.replace("plan", "run")), quiet=True)
         append("GITHUB_STEP_SUMMARY", read(out / "run.md"))
     return code
 

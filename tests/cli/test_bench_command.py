@@ -24,7 +24,7 @@ def run(*words, **more):
 
 
 def parsed(*words):
-    result = run(*words, "--format", "json")
+    result = run(*words, "-o", "json")
     return result.return_value, json.loads(result.output)
 
 
@@ -74,7 +74,7 @@ def test_a_measurement_of_the_baseline_that_is_missing_is_no_pass(tmp_path):
 
 
 def test_standard_input_and_several_runs_are_read():
-    result = run("-", "--summary", "--format", "json", input=FULL.read_bytes() + A100.read_bytes())
+    result = run("-", "--summary", "-o", "json", input=FULL.read_bytes() + A100.read_bytes())
     assert [r["file"] for r in json.loads(result.output)["runs"]] == ["-", "-"]
 
 
@@ -98,7 +98,7 @@ def test_json_is_read_and_lines_without_end_are_cut(tmp_path):
 def test_bus_bandwidth_is_explained():
     text = CliRunner().invoke(explain, ["busbw"]).output
     assert "all_reduce      2(n-1)/n    count × element size\n" in text
-    document = json.loads(CliRunner().invoke(explain, ["busbw", "--format", "json"]).output)
+    document = json.loads(CliRunner().invoke(explain, ["busbw", "-o", "json"]).output)
     assert {"collective": "all_gather", "factor": "(n-1)/n", "size": "count × element size × ranks"} in document[
         "collectives"
     ]
@@ -126,7 +126,7 @@ def test_results_of_a_set_are_kept_and_compared(state):
     (row,) = [line.split() for line in shown.output.splitlines() if "150.10" in line]
     assert row[:5] == ["all_reduce", "16", "8", "GiB", "150.10"]
     assert "slower" in shown.output
-    document = json.loads(CliRunner().invoke(command, ["history", "--format", "json"]).output)
+    document = json.loads(CliRunner().invoke(command, ["history", "-o", "json"]).output)
     assert [(m["results"], m["worse"]) for m in document["measurements"]] == [(3, True)]
     assert CliRunner().invoke(command, ["history", "other"]).output.startswith("no benchmark")
     assert (state / "benchmarks").stat().st_mode & 0o077 == 0

@@ -49,7 +49,7 @@ def wants(tmp_path):
 
 def verdict(capacity, *words):
     """Exit code, whether the VMs fit, and whether that is exact."""
-    code, out = capacity(*words, "--format", "json")
+    code, out = capacity(*words, "-o", "json")
     found = json.loads(out)["verdict"]
     return code, found["fits"], found["exact"]
 
@@ -65,7 +65,7 @@ def test_before_and_after(capacity, divided):
 
 
 def test_the_same_as_json(capacity, divided):
-    code, out = capacity("--format", "json", "--limit", "esx02.lab.local")
+    code, out = capacity("-o", "json", "--limit", "esx02.lab.local")
     data = json.loads(out)
     assert (code, data["schema_version"]) == (0, 1)
     (host,) = data["hosts"]
@@ -92,7 +92,7 @@ def test_a_playbook_that_does_not(capacity, wants):
     assert code == 1
     assert verdict(capacity, wants(["grid_a100-7-40c", "grid_a100-7-40c"])) == (1, False, True)
     assert len(set(re.findall(r"train-0\d", out))) == 2, "two of the four VMs are left over"
-    data = json.loads(capacity(wants(["grid_a100-7-40c", "grid_a100-7-40c"]), "--format", "json")[1])
+    data = json.loads(capacity(wants(["grid_a100-7-40c", "grid_a100-7-40c"]), "-o", "json")[1])
     assert data["verdict"]["fits"] is False
     assert data["verdict"]["room"] == {"grid_a100-7-40c": 4}
 

@@ -39,7 +39,7 @@ def explain(*words):
 
 
 def parts():
-    found = json.loads(explain("rdma-options", "--format", "json"))
+    found = json.loads(explain("rdma-options", "-o", "json"))
     return [*found["modes"], *found["devices"]]
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_name_is_refused_with_what_is_meant(name, near):
 
 def named(name):
     """What is explained of a name: groups, and that there is something in it."""
-    found = json.loads(explain(name, "--format", "json"))["found"]
+    found = json.loads(explain(name, "-o", "json"))["found"]
     for each in found:
         said = each["title"], *each["text"], *(p["text"] for part in each["parts"] for p in part["pairs"])
         assert len(" ".join(said)) > 10, each["name"]
@@ -179,7 +179,7 @@ def test_without_a_name_it_lists_groups_in_80_columns_and_names_for_completion(k
     text = explain()
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 100
-    listed = json.loads(explain("--format", "json"))["topics"]
+    listed = json.loads(explain("-o", "json"))["topics"]
     assert listed["topic"] == ["busbw", "rdma-options"]
     hidden = {"MIG profile", "vGPU type"}
     assert {(g, n) for g, names in listed.items() for n in names} - {("topic", n) for n in listed["topic"]} == {

@@ -50,7 +50,7 @@ def ipam(inventory):
 @pytest.fixture
 def document(ipam):
     def run(*words, code=0):
-        return json.loads(ipam(*words, "--format", "json", code=code).stdout)
+        return json.loads(ipam(*words, "-o", "json", code=code).stdout)
 
     return run
 

@@ -35,7 +35,7 @@ def test_a_job_from_start_to_end(launch, guests):
     run = text.partition(":")[0]
     assert text.startswith(f"{run}: done")
     assert text.count("ended with 0") == 4
-    found = json.loads(launch("status", "--format", "json"))
+    found = json.loads(launch("status", "-o", "json"))
     assert (found["run"], found["outcome"], found["over"]) == (run, "done", True)
     assert [n["processes"] for n in found["nodes"]] == [{"rank-0": 0, "rank-1": 0}, {"rank-2": 0, "rank-3": 0}]
     logs = launch("logs")
@@ -48,17 +48,17 @@ def test_a_failure_and_text_of_a_guest_that_commands_a_terminal(launch, guests):
     logs = launch("logs")
     assert "\x1b" not in logs
     assert len(logs) < 3_000_000
-    document = json.loads(launch("status", "--format", "json", code=1))
+    document = json.loads(launch("status", "-o", "json", code=1))
     assert document["reason"].endswith("ended with 7")
 
 
 def test_stop_ends_a_run_that_goes_on(launch, guests):
     guests.job("import time\ntime.sleep(600)\n")
-    run = json.loads(launch("env", "--format", "json"))["run"]
-    assert not json.loads(launch("status", "--format", "json"))["over"]
+    run = json.loads(launch("env", "-o", "json"))["run"]
+    assert not json.loads(launch("status", "-o", "json"))["over"]
     assert f"{run}: stopped" in launch("stop")
     assert gone(run, 0)
-    assert json.loads(launch("stop", "--run", run, "--format", "json"))["over"]
+    assert json.loads(launch("stop", "--run", run, "-o", "json"))["over"]
 
 
 def test_what_is_sent_to_nodes_is_python_of_old_guests():

@@ -18,7 +18,7 @@ def run(*words):
 
 def asked(*words):
     """Run a command as JSON; return its exit code and what it answers."""
-    result = run(*words, "--format", "json")
+    result = run(*words, "-o", "json")
     return result.exit_code, json.loads(result.output)
 
 
@@ -38,7 +38,7 @@ def test_a_list_that_fits_is_drawn():
     assert result.exit_code == 0
     assert "|2g.10gb        |1g.5gb |       |3g.20gb                        |" in result.output
     assert "nvidia-smi mig -i GPU -cgi 9:4,14:0,19:2 -C" in result.output
-    data = json.loads(run("explain", "9:0", "--gpu", "a100-40gb", "--format", "json").output)
+    data = json.loads(run("explain", "9:0", "--gpu", "a100-40gb", "-o", "json").output)
     assert data["instances"] == [{"profile": "3g.20gb", "id": 9, "start": 0}]
     assert data["cgi"] == "9:0"
 
@@ -92,7 +92,7 @@ def test_layouts_of_a_board():
     result = run("layouts", "a100-40gb")
     assert result.output.count(" -cgi ") == 19
     assert "  2-1-1-3        -cgi 14:0,19:2,19:3,9:4" in result.output
-    data = json.loads(run("layouts", "a100-40gb", "--driver", "470", "--format", "json").output)
+    data = json.loads(run("layouts", "a100-40gb", "--driver", "470", "-o", "json").output)
     assert len(data["layouts"]) == 18
     assert data["profiles"][0] == {
         "profile": "1g.5gb",
@@ -135,14 +135,14 @@ def test_plan_prints_pictures_and_commands_in_order():
 
 
 def test_plan_as_json():
-    data = json.loads(run("plan", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "--format", "json").output)
+    data = json.loads(run("plan", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "-o", "json").output)
     assert data["fits"]
     assert data["destroyed"] == [{"profile": "1g.5gb", "start": 0}]
     assert data["created"] == [{"profile": "4g.20gb", "start": 0}]
     assert data["kept"] == [{"profile": "3g.20gb", "start": 4}]
     assert data["commands"][-1]["command"] == "nvidia-smi mig -i GPU -cgi 5:0 -C"
     assert data["before"] != data["after"]
-    refused = run("plan", "7g.40gb", "--gpu", "a100-40gb", *FROM, "--in-use", "9:4", "--format", "json")
+    refused = run("plan", "7g.40gb", "--gpu", "a100-40gb", *FROM, "--in-use", "9:4", "-o", "json")
     data = json.loads(refused.output)
     assert (refused.exit_code, data["fits"]) == (1, False)
     assert data["present"][1] == {"profile": "3g.20gb", "start": 4, "in_use": True}
@@ -224,7 +224,7 @@ def test_what_mig_parted_means_is_a_play_that_loads(parted, tmp_path):
 
 
 def test_configurations_as_json(parted):
-    data = json.loads(run("parted", parted, "--gpu", "h100-80gb-sxm", "--format", "json").output)
+    data = json.loads(run("parted", parted, "--gpu", "h100-80gb-sxm", "-o", "json").output)
     found = {c["config"]: c for c in data["configs"]}
     assert (found["balanced"]["applies"], found["balanced"]["mig_enabled"]) == (False, None)
     assert not found["much"]["fits"]
@@ -312,7 +312,7 @@ def test_faults_of_a_file_are_shown_with_their_place(parted):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_plan_for_a_board_without_mig_says_so(form):
-    result = run("plan", "9", "--gpu", "t4-16gb", "--format", form)
+    result = run("plan", "9", "--gpu", "t4-16gb", "-o", form)
     assert result.exit_code == 1
     assert "NVIDIA T4 16GB" in result.output
     assert "+---" not in result.output
@@ -363,9 +363,9 @@ def test_a_profile_the_board_does_not_have_is_impossible_all_the_same():
 
 def test_its_profiles_are_listed_by_name():
     assert "1g.12gb, 1g.12gb+me, 1g.12gb+gfx, 1g.12gb-me" in run("layouts", PRO[1]).output
-    data = json.loads(run("layouts", PRO[1], "--format", "json").output)
+    data = json.loads(run("layouts", PRO[1], "-o", "json").output)
     assert (data["profiles"], data["layouts"], len(data["named_profiles"])) == ([], [], 7)
-    assert json.loads(run("layouts", "a100-40gb", "--format", "json").output)["named_profiles"] == []
+    assert json.loads(run("layouts", "a100-40gb", "-o", "json").output)["named_profiles"] == []
 
 
 # -- board and driver from an answer of nvidia-smi
@@ -427,7 +427,7 @@ def test_instances_whose_place_is_not_told_are_pointed_out(tmp_path):
 
 def test_a_mode_that_waits_is_said_to():
     waits = A100_XML.replace("<pending_mig>Disabled", "<pending_mig>Enabled")
-    waiting = ["explain", "9", "--xml", "-", "--format", "json"]
+    waiting = ["explain", "9", "--xml", "-", "-o", "json"]
     notes = [
         json.loads(CliRunner().invoke(command, waiting, input=xml).output)["notes"][1] for xml in (waits, A100_XML)
     ]

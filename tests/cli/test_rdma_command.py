@@ -359,7 +359,7 @@ def test_exit_codes(monkeypatch, one, form, code, words):
     around = world(machine(ESX1, **one), train(ONE))
     monkeypatch.setattr(trace_rdma, "open_session", lambda *_: nullcontext())
     monkeypatch.setattr(trace_rdma, "read_vms", lambda session, names: (around, (ONE,)))
-    result = CliRunner().invoke(rdma.command, ["trace", "train-01", "--format", form], standalone_mode=False)
+    result = CliRunner().invoke(rdma.command, ["trace", "train-01", "-o", form], standalone_mode=False)
     assert (result.exception, result.return_value) == (None, code)
     assert words in result.output
 

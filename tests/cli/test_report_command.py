@@ -57,9 +57,9 @@ def test_a_plan_a_run_and_a_certificate_in_each_form(command, run, certificate):
         assert code == 0
         assert out.startswith("<!doctype html>")
         assert words in out
-        assert words in command(what, "--format", "markdown")[1]
-        assert words in "".join(Xml.fromstring(command(what, "--format", "junit")[1]).itertext()) or what != certificate
-        assert json.loads(command(what, "--format", "sarif")[1])["version"] == "2.1.0"
+        assert words in command(what, "-o", "markdown")[1]
+        assert words in "".join(Xml.fromstring(command(what, "-o", "junit")[1]).itertext()) or what != certificate
+        assert json.loads(command(what, "-o", "sarif")[1])["version"] == "2.1.0"
 
 
 @pytest.mark.parametrize("name", ["check", "trace", "capacity"])
@@ -67,8 +67,8 @@ def test_what_a_command_printed_in_each_form(command, name, tmp_path):
     path = tmp_path / f"{name}.json"
     path.write_text(json.dumps(getattr(large_reports, name)(2, 4)), "utf-8")
     assert command(path)[1].startswith("<!doctype html>")
-    assert "esx0001" in command(path, "--format", "markdown")[1]
-    assert json.loads(command(path, "--format", "ctrf")[1])["results"]["summary"]["tests"] >= 0
+    assert "esx0001" in command(path, "-o", "markdown")[1]
+    assert json.loads(command(path, "-o", "ctrf")[1])["results"]["summary"]["tests"] >= 0
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "vcenter": 7}), "utf-8")
     assert command(path)[0] == 64
     assert json_stream.failure() == "usage.report"
@@ -78,7 +78,7 @@ def test_a_plan_as_it_is_printed_has_no_checksum(command, tmp_path):
     path = tmp_path / "plan.json"
     values = json.loads(PLAN.read_text("utf-8"))
     path.write_text(json.dumps({k: v for k, v in values.items() if k not in ("seal", "desired", "scope")}), "utf-8")
-    code, out, _ = command(path, "--format", "gitlab-terraform")
+    code, out, _ = command(path, "-o", "gitlab-terraform")
     assert code == 0
     assert json.loads(out)["update"] > 0
 
@@ -86,7 +86,7 @@ def test_a_plan_as_it_is_printed_has_no_checksum(command, tmp_path):
 def test_the_file_is_the_owners_and_replaces_an_earlier_one(command, run, tmp_path):
     path = tmp_path / "report.html"
     path.write_text("an earlier one", "utf-8")
-    code, out, _ = command(run, "-o", path)
+    code, out, _ = command(run, "--to", path)
     assert (code, out) == (0, "")
     assert path.read_text("utf-8").startswith("<!doctype html>")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -97,7 +97,7 @@ def test_a_link_is_not_written_through(command, run, tmp_path):
     other = tmp_path / "other"
     other.write_text("kept", "utf-8")
     (tmp_path / "report.html").symlink_to(other)
-    assert command(run, "-o", tmp_path / "report.html")[0] == 64
+    assert command(run, "--to", tmp_path / "report.html")[0] == 64
     assert json_stream.failure() == "usage.output"
     assert other.read_text("utf-8") == "kept"
 

@@ -107,7 +107,7 @@ def test_show_tells_a_resumed_run_apart(command):
 
 def test_show_as_json_has_everything(command):
     record = a_run()
-    code, out, _ = command("show", record.id[:10], "--format", "json")
+    code, out, _ = command("show", record.id[:10], "-o", "json")
     document = json.loads(out)
     assert code == 0
     assert document["schema_version"] == 1
@@ -135,13 +135,13 @@ def test_a_debt_says_whether_its_command_ever_left():
 
 
 def test_runs_lists_them(command):
-    assert json.loads(command("runs", "--format", "json")[1])["runs"] == []
+    assert json.loads(command("runs", "-o", "json")[1])["runs"] == []
     record = a_run()
     code, out, _ = command("runs")
     assert code == 0
     assert out.startswith(f"{record.id}  unfinished  lab  play.yml")
     assert out.rstrip().endswith("2 pending")
-    listed = json.loads(command("runs", "--format", "json")[1])
+    listed = json.loads(command("runs", "-o", "json")[1])
     assert [r["run"] for r in listed["runs"]] == [record.id]
     assert listed["unreadable"] == []
 
@@ -159,7 +159,7 @@ def test_a_pattern_is_no_run(command, monkeypatch):
     a_run()
     assert not journal_files.is_named("esx01")
     assert not journal_files.is_named("2")
-    assert command("show", "esx*", "--format", "json")[0] == 64
+    assert command("show", "esx*", "-o", "json")[0] == 64
 
 
 # -- journals of other versions (T-10), and damaged ones

@@ -39,11 +39,11 @@ def test_a_schema_is_printed_as_published(name):
 
 def test_a_schema_is_written_and_its_older_version_replaced(tmp_path):
     path = tmp_path / "playbook.json"
-    run("playbook", "-o", path)
+    run("playbook", "--to", path)
     assert path.read_text("utf-8") == run("playbook")
-    assert "already" in run("playbook", "-o", path)
+    assert "already" in run("playbook", "--to", path)
     path.write_text(json.dumps(json.loads(run("playbook")) | {"type": "object"}, indent=2), "utf-8")
-    run("playbook", "-o", path)
+    run("playbook", "--to", path)
     assert path.read_text("utf-8") == run("playbook")
 
 
@@ -51,7 +51,7 @@ def test_a_schema_is_written_and_its_older_version_replaced(tmp_path):
 def test_another_file_is_kept(content, tmp_path):
     path = tmp_path / "playbook.yml"
     path.write_bytes(content)
-    error = refused("playbook", "-o", path)
+    error = refused("playbook", "--to", path)
     assert error.rule in ("usage.not-overwritten", "usage.schema")
     assert error.exit_code == 64
     assert path.read_bytes() == content
@@ -59,16 +59,16 @@ def test_another_file_is_kept(content, tmp_path):
 
 def test_the_schema_of_something_else_is_kept(tmp_path):
     path = tmp_path / "schema.json"
-    run("inventory", "-o", path)
-    assert refused("playbook", "-o", path).rule == "usage.not-overwritten"
+    run("inventory", "--to", path)
+    assert refused("playbook", "--to", path).rule == "usage.not-overwritten"
     assert path.read_text("utf-8") == run("inventory")
 
 
 def test_what_cannot_be_written_is_said(tmp_path):
-    assert refused("playbook", "-o", tmp_path / "none" / "a.json").rule == "usage.schema"
+    assert refused("playbook", "--to", tmp_path / "none" / "a.json").rule == "usage.schema"
 
 
-@pytest.mark.parametrize("arguments", [("playbok",), ("playbok", "-o", "a.json")])
+@pytest.mark.parametrize("arguments", [("playbok",), ("playbok", "--to", "a.json")])
 def test_a_misspelt_name_is_answered_with_those_there_are(arguments):
     error = refused(*arguments)
     assert error.rule == "usage.schema"

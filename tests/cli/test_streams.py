@@ -88,8 +88,8 @@ def test_an_encoding_that_lacks_signs_stops_nothing(lab, encoding):
         out.decode(encoding)
     text = run(lab, "plan", MISSION, **environment)[0].decode(encoding)
     assert "shared -> shared_direct" in text
-    plain = json.loads(run(lab, "plan", MISSION, "--format", "json")[0])
-    assert json.loads(run(lab, "plan", MISSION, "--format", "json", **environment)[0].decode(encoding)) == plain
+    plain = json.loads(run(lab, "plan", MISSION, "-o", "json")[0])
+    assert json.loads(run(lab, "plan", MISSION, "-o", "json", **environment)[0].decode(encoding)) == plain
     lines = run(lab, "apply", SMALL, "--yes", **environment)[0].decode(encoding).splitlines()
     assert any("verified" in line for line in lines)
 
@@ -264,9 +264,9 @@ def fast(monkeypatch):
         ({"on": "Logout", "nth": 1, "do": "hold"}, ["show"]),
         (
             {"on": "PowerOnVM_Task", "nth": 1, "do": "hold"},
-            ["apply", str(SMALL), "--yes", "--format", "json"],
+            ["apply", str(SMALL), "--yes", "-o", "json"],
         ),
-        ({"on": "connect", "nth": 1, "do": "hold"}, ["plan", str(SMALL), "--format", "json"]),
+        ({"on": "connect", "nth": 1, "do": "hold"}, ["plan", str(SMALL), "-o", "json"]),
     ],
     ids=lambda v: f"{v[0]}-{v[-1]}" if isinstance(v, list) else v["on"],
 )

@@ -50,7 +50,7 @@ def test_an_unknown_board():
 
 @pytest.mark.parametrize("each", [b for b in boards() if b.vgpu_names], ids=lambda b: b.key)
 def test_json_has_a_name_for_each_spelling_that_reads_back(each):
-    (data,) = json.loads(run(each.key, "--format", "json").output)["boards"]
+    (data,) = json.loads(run(each.key, "-o", "json").output)["boards"]
     assert data["board"] == each.key
     for kind in ("time_sliced", "mig"):
         for entry in data[kind]:
@@ -63,7 +63,7 @@ def test_json_has_a_name_for_each_spelling_that_reads_back(each):
 
 
 def test_json_of_all_boards():
-    data = json.loads(run("--format", "json").output)
+    data = json.loads(run("-o", "json").output)
     assert data["schema_version"] == 1
     assert len(data["boards"]) == sum(bool(b.vgpu_names) for b in boards())
 

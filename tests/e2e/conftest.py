@@ -40,7 +40,7 @@ class Cli:
 
     def run(self, *arguments):
         """Run a command that carries something out, as JSON lines; return its exit code."""
-        return self(*arguments, "--format", "json")
+        return self(*arguments, "-o", "json")
 
     @property
     def rules(self):
@@ -78,7 +78,7 @@ class Cli:
 
     def states(self):
         """The states of the runs of this machine, the oldest one first."""
-        assert self("runs", "--format", "json") == 0
+        assert self("runs", "-o", "json") == 0
         return [run["state"] for run in json.loads(self.out)["runs"]]
 
     def file(self, text, name="play.yml"):
@@ -88,7 +88,7 @@ class Cli:
 
     def plan(self, playbook, *more):
         """Return a plan as JSON, whatever its exit code."""
-        self("plan", playbook, "--format", "json", *more)
+        self("plan", playbook, "-o", "json", *more)
         return json.loads(self.out)
 
     def problems(self, playbook, *more):

@@ -28,7 +28,7 @@ def accept(cli, make_lab, monkeypatch):
 
     def run(*more):
         file = cli.folder / "certificate.json"
-        code = sets("accept", playbook, "-o", file, "--profile", profile, *more)
+        code = sets("accept", playbook, "--certificate", file, "--profile", profile, *more)
         return code, json.loads(file.read_text("utf-8")) if file.exists() else None
 
     run.lab, run.sets, run.file = lab, sets, cli.folder / "certificate.json"
@@ -128,7 +128,7 @@ def gate_status(found):
 
 def test_an_acceptance_that_was_killed_in_a_gate_goes_on_with_that_gate(accept, cli):
     accept.lab.set_defects({"kind": "hang", "vm": "train-01", "command": "mpirun"})
-    asked = ["accept", cli.folder / "train.yml", "-o", accept.file, "--profile", cli.folder / "profile.yml"]
+    asked = ["accept", cli.folder / "train.yml", "--certificate", accept.file, "--profile", cli.folder / "profile.yml"]
     argv = [sys.executable, "-m", "vsphere_ai", *map(str, asked), "-i", str(accept.sets.inventory)]
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ))
     try:
@@ -176,11 +176,11 @@ def test_a_gate_that_cannot_be_carried_out_has_failed(accept, cli):
 def test_a_file_that_is_no_certificate_is_not_overwritten_and_every_form_is_written(accept, cli):
     for text in ("{}", "no JSON", '{"digest": "x"}'):
         accept.file.write_text(text, "utf-8")
-        code = accept.sets("accept", cli.folder / "train.yml", "-o", accept.file)
+        code = accept.sets("accept", cli.folder / "train.yml", "--certificate", accept.file)
         assert code == 64
         assert accept.file.read_text("utf-8") == text
     accept.file.unlink()
     for form in ("text", "json", "markdown", "ctrf", "junit"):
-        _, made = accept("--format", form, "--gate", "assess")
+        _, made = accept("-o", form, "--gate", "assess")
         assert "assess" in cli.out
         assert list(made["statuses"]) == ["assess"]

@@ -207,7 +207,7 @@ def test_what_a_host_would_refuse_is_refused_before_anything_is_done(on, name):
     cli = on(scenario)
     before = running(cli.lab)
     path = cli.file(playbook)
-    assert cli("plan", "-i", cli.inventory, path, "--format", "json") == 1
+    assert cli("plan", "-i", cli.inventory, path, "-o", "json") == 1
     plan = json.loads(cli.out)
     assert rule_id in {p["rule"] for p in plan["problems"]}, plan["problems"]
     assert cli("apply", "-i", cli.inventory, path, "--yes") == 1

@@ -21,7 +21,7 @@ def assess(cli, make_lab, monkeypatch):
     sets = Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
 
     def run(*more):
-        code = sets("assess", *more, "--format", "json")
+        code = sets("assess", *more, "-o", "json")
         found = json.loads(cli.out).get("assessment", ()) if cli.out else ()
         return code, {(a["rule"], a["subject"]): a for a in found}
 

@@ -63,7 +63,7 @@ def test_switch_pools_port_groups_and_an_adapter_in_one_go(cli, ledger):
 
 
 def test_a_rollback_takes_back_all_of_it(cli, ledger, soap):
-    assert cli("apply", cli.file(ALL), "--yes", "--format", "json") == 0, cli.out + cli.err
+    assert cli("apply", cli.file(ALL), "--yes", "-o", "json") == 0, cli.out + cli.err
     run = json.loads(cli.out.splitlines()[0])["run"]
     before = len(ledger())
     assert cli.run("rollback", run, "--yes") == 0, cli.out + cli.err
@@ -188,7 +188,7 @@ def test_a_pool_that_somebody_else_changed_is_not_overwritten(cli, ledger, soap,
     """A plan that was kept is not carried out when the pool is not any more what it was planned on."""
     assert cli("apply", cli.file(SWITCH), "--yes") == 0, cli.out + cli.err
     wanted = cli.file(SWITCH.replace("spare: 100", "spare: 150"), "wanted.yml")
-    assert cli("plan", wanted, "-o", tmp_path / "kept.json") == 0, cli.out + cli.err
+    assert cli("plan", wanted, "--to", tmp_path / "kept.json") == 0, cli.out + cli.err
     lan = soap.find(vim.DistributedVirtualSwitch, "dvs-lan")
     (spare,) = (p for p in lan.config.vmVnicNetworkResourcePool if p.name == "spare")
     pool = vim.dvs.VmVnicNetworkResourcePool

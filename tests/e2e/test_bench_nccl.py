@@ -74,7 +74,7 @@ def test_a_search_names_the_uplink_of_a_vm_with_one_rail(bench, cli):
     assert list(table) == ["trn-01, trn-02", "trn-03, trn-04", "trn-05, trn-06"]
     assert "slow: trn-03 and trn-04, NIC only: 5" in cli.out
     assert "sockets only:" not in cli.out
-    assert cli("bench", "nccl", "trn-0[123456]", *given, "--format", "json") == 1
+    assert cli("bench", "nccl", "trn-0[123456]", *given, "-o", "json") == 1
     slow = [each for each in json.loads(cli.out)["layers"] if each["slow"]]
     assert {each["way"] for each in slow} == {"everything", "no NVLink", "NIC only"}
 
@@ -117,7 +117,7 @@ def test_a_baseline_is_learned_from_the_set_and_holds_for_it(bench, cli, tmp_pat
     ]  # fmt: skip
     assert "learned: all_reduce, 7 ranks: " in cli.out
     assert "of 3 runs" in cli.out
-    assert cli("bench", "nccl", vms, *given, "--baseline", whole, "--format", "json") == 0
+    assert cli("bench", "nccl", vms, *given, "--baseline", whole, "-o", "json") == 0
     assert json.loads(cli.out)["passed"] is True
 
 
@@ -148,13 +148,13 @@ def test_the_command_prints_a_line_per_trial_and_a_verdict(bench, cli):
     lines = cli.out.splitlines()
     assert any(line.startswith("slow: trn-09 on esx09.lab.local") for line in lines)
     assert sum(line.startswith("round ") for line in lines) > 8
-    assert cli("bench", "nccl", "trn-*", *given, "--format", "json") == 1
+    assert cli("bench", "nccl", "trn-*", *given, "-o", "json") == 1
     document = json.loads(cli.out)
     assert [f["vm"] for f in document["found"]] == ["trn-09"]
 
 
 def test_other_types_and_reductions_are_measured(bench, cli):
-    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--format", "json")
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "-o", "json")
     for more in (("--type", "bfloat16", "--reduction", "max"), ("--op", "broadcast", "--root", "1", "--no-check")):
         cli("bench", "nccl", "trn-0[1:2]", *given, *more)
         (run,) = json.loads(cli.out)["runs"]

@@ -212,16 +212,16 @@ def test_commands_print_what_json_says(on, cli):
     assert cli(*burn) == 1
     assert max(map(len, cli.out.splitlines())) <= 80
     assert "fail: trn-02 on esx02.lab.local" in cli.out
-    assert cli(*burn, "--format", "json") == 1
+    assert cli(*burn, "-o", "json") == 1
     document = json.loads(cli.out)
     assert {v["vm"]: v["host"] for v in document["vms"]}["trn-02"] == "esx02.lab.local"
     assert [g["vm"] for g in document["gpus"] if g["verdict"] == "fail"] == ["trn-02"]
-    assert cli("bench", "megatron", "trn-*", *given, "--min-tflops", "500", "--format", "json") == 1
+    assert cli("bench", "megatron", "trn-*", *given, "--min-tflops", "500", "-o", "json") == 1
     document = json.loads(cli.out)
     assert [c["rule"] for c in document["checks"]] == ["megatron.below-baseline"]
     assert cli("bench", "megatron", "trn-*", *given) == 0
     assert "TFLOP/s per GPU" in cli.out
-    assert cli("bench", "scale", "trn-*", *given, "--suffix", "_mpi", "--format", "json") == 0
+    assert cli("bench", "scale", "trn-*", *given, "--suffix", "_mpi", "-o", "json") == 0
     assert [s["vms"] for s in json.loads(cli.out)["sizes"]] == [2, 4]
 
 

@@ -92,7 +92,7 @@ def test_where_the_instance_is_not_told_none_is_given_up(cli, farm):
 
 
 def test_capacity_shows_instance_driver_and_licence(cli, lab, farm):
-    assert cli("capacity", "-i", INVENTORY, "--format", "json") == 0
+    assert cli("capacity", "-i", INVENTORY, "-o", "json") == 0
     hosts = {h["host"]: h["gpus"][0] for h in json.loads(cli.out)["hosts"]}
     shown = {r["vm"]: r for gpu in hosts.values() for r in gpu["running"]}
     held = {i["vm"]: i["id"] for i in farm()["hosts"][ESX]["gpus"][0]["instances"]}
@@ -107,7 +107,7 @@ def test_capacity_shows_instance_driver_and_licence(cli, lab, farm):
 
 
 def test_check_tells_licence_and_guest_driver(cli, lab):
-    cli("check", "--format", "json")
+    cli("check", "-o", "json")
     found = {(f["target"]["name"], f["rule"]): f["verdict"] for f in json.loads(cli.out)["findings"]
              if f["rule"].startswith("vgpu.") and f["target"]}  # fmt: skip
     assert found == {

@@ -129,7 +129,7 @@ def test_a_change_before_the_vm_is_read_again_is_seen_as_well(cli, ledger, forei
 def test_a_stale_saved_plan_is_refused_with_the_difference(cli, ledger, foreign, tmp_path):
     foreign.soap.wait(foreign.vm.PowerOffVM_Task())
     saved = tmp_path / "plan.json"
-    assert cli("plan", PLAY, "-o", saved) == 0
+    assert cli("plan", PLAY, "--to", saved) == 0
     foreign.adapter()
     mine = len(ledger())
     assert cli("apply", saved) == 3

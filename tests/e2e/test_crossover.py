@@ -116,7 +116,7 @@ def test_a_vm_of_a_set_on_the_command_line(cli, make_lab, monkeypatch):
     assert picture(lab) == before
     assert cli(*asked, "-i", sets.inventory, "--yes") == 1, cli.err
     assert f"host: the slowdown stays with {host}: train-02 is fast on " in cli.out, cli.out + cli.err
-    assert cli(*asked, "-i", sets.inventory, "--yes", "--format", "json") == 1, cli.err
+    assert cli(*asked, "-i", sets.inventory, "--yes", "-o", "json") == 1, cli.err
     *_, verdict, summary = cli.lines
     assert (verdict["type"], verdict["verdict"], verdict["host"]) == ("verdict", "host", host)
     assert (summary["type"], summary["exit_code"]) == ("summary", 1)

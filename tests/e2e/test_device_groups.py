@@ -140,7 +140,7 @@ def test_a_rollback_takes_the_group_away(cli, groups, entries):
 
 def test_a_saved_plan_adds_what_it_shows(cli, entries, tmp_path):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(play(PAIR, PAIR)), "-o", saved) == 0, cli.out + cli.err
+    assert cli("plan", cli.file(play(PAIR, PAIR)), "--to", saved) == 0, cli.out + cli.err
     assert cli("apply", saved, "--yes") == 0, cli.out + cli.err
     (change,) = entries("train-01", "ReconfigVM_Task")
     assert change["detail"]["deviceGroups"]["added"] == [PAIR, PAIR]
@@ -151,7 +151,7 @@ def test_a_saved_plan_adds_what_it_shows(cli, entries, tmp_path):
 def test_somebody_else_takes_the_group_between_plan_and_apply(cli, entries, tmp_path):
     assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(play(), "none.yml"), "-o", saved) == 0, cli.out + cli.err
+    assert cli("plan", cli.file(play(), "none.yml"), "--to", saved) == 0, cli.out + cli.err
     assert cli("apply", cli.file(play(FOUR), "four.yml"), "--yes") == 0, cli.out + cli.err
     before = len(entries())
     assert cli("apply", saved, "--yes") == 3, cli.out + cli.err
@@ -220,7 +220,7 @@ def test_a_group_takes_its_gpus_before_single_vgpus_do(cli, entries, group):
     full = f"- vms: {group}\n  vgpu: [{card}]\n- vms: {single}\n  vgpu: [{card}, {card}, {card}]\n"
     assert cli("apply", cli.file(full, "full.yml"), "--yes") == 0, cli.out + cli.err
     swap = cli.file(play(PAIR, vm=group, more="  vgpu: []\n") + f"- vms: {single}\n  vgpu: [{card}, {card}]\n")
-    assert cli("plan", swap, "--format", "json") == 0, cli.out
+    assert cli("plan", swap, "-o", "json") == 0, cli.out
     steps = {(s["target"]["name"], s["summary"]): s for s in json.loads(cli.out)["steps"]}
     powers_on = steps[group, "power on"]
     assert steps[single, "shut down (guest shutdown only)"]["id"] in powers_on["after"]
@@ -251,7 +251,7 @@ def test_who_gets_what_another_vm_gives_up_waits_until_that_one_is_off(cli, grou
 def test_whole_devices_change_hands_in_one_plan(cli):
     assert cli("apply", cli.file("- vms: train-05\n" + FIXED), "--yes") == 0, cli.out + cli.err
     given = cli.file(play(WHOLE, vm="train-02") + "- vms: train-05\n  pci_devices: []\n", "given.yml")
-    assert cli("plan", given, "--format", "json") == 0, cli.out
+    assert cli("plan", given, "-o", "json") == 0, cli.out
     steps = {(s["target"]["name"], s["summary"]): s for s in json.loads(cli.out)["steps"]}
     assert steps["train-05", "shut down (guest shutdown only)"]["id"] in steps["train-02", "power on"]["after"]
     assert cli("apply", given, "--yes") == 0, cli.out + cli.err
@@ -262,5 +262,5 @@ def test_a_host_whose_gpus_are_all_passed_through_is_in_order(cli, groups):
     """Nothing waits for a restart once it has come, and nobody asks for vGPUs there."""
     (host,) = [h for h in groups.get("/lab/farm")["hosts"] if h["name"] == "esx02.lab.local"]
     assert host["reboot_required"] is False
-    assert cli("check", "--format", "json") == 0, cli.out
+    assert cli("check", "-o", "json") == 0, cli.out
     assert {f["verdict"] for f in json.loads(cli.out)["findings"]} <= {"pass", "skip", "unknown"}

@@ -13,7 +13,7 @@ TYPED = {
     "command of a group's group": (("lab", "faults", "lsit"), "'list'"),
     "mode": (("launch", "torchrum", "-f", "job.yml"), "'torchrun'"),
     "option": (("plan", "--limt", "x", MISSION), "'--limit'"),
-    "choice": (("plan", "--format", "jsn", MISSION), "'text', 'json'"),
+    "choice": (("plan", "-o", "jsn", MISSION), "'text', 'json'"),
     "file": (("plan", PLAYBOOKS / "ai-redy-cluster.yml"), "'ai-ready-cluster.yml'"),
     "example": (("examples", "ai-redy-cluster"), "'ai-ready-cluster'"),
     "topic": (("explain", "pvdrma"), "'pvrdma'"),

@@ -51,7 +51,7 @@ def differs(cli, lab, folder):
 
 def edited(cli, lab, folder):
     plan = folder / "plan.json"
-    assert cli("plan", SMALL, "-o", plan) == 0
+    assert cli("plan", SMALL, "--to", plan) == 0
     document = json.loads(plan.read_text("utf-8"))
     document["steps"].pop()
     plan.write_text(json.dumps(document), "utf-8")
@@ -184,7 +184,7 @@ def test_a_full_output_is_an_error_and_a_closed_one_is_not(lab, arguments):
 
 def test_a_full_disk_under_the_output_of_a_run_stops_it_in_order(lab, farm):
     with open("/dev/full", "w") as full:
-        process = run(lab, ["apply", "-i", str(INVENTORY), str(MISSION), "--yes", "--format", "json"], stdout=full,
+        process = run(lab, ["apply", "-i", str(INVENTORY), str(MISSION), "--yes", "-o", "json"], stdout=full,
                       stderr=subprocess.PIPE)  # fmt: skip
         said = process.communicate(timeout=LONG)[1]
     assert process.returncode == 8, said

@@ -35,7 +35,7 @@ def test_what_stopped_ssh_hides_is_not_known_and_refuses_no_pipeline(cli, ledger
     assert "nothing can be applied" not in cli.out
     assert "apply starts it" in cli.out.splitlines()[-1]
     assert cli("plan", playbook, "--detailed-exitcode") == 2, "what is not known is not nothing"
-    assert cli("plan", playbook, "-o", saved) == 1, "an incomplete plan is not saved"
+    assert cli("plan", playbook, "--to", saved) == 1, "an incomplete plan is not saved"
     assert (saved.exists(), "--start-ssh" in cli.err) == (False, True)
     assert cli.plan(playbook)["awaits_ssh"] is True
     assert ledger() == before
@@ -89,7 +89,7 @@ def running(farm):
 
 def ssh_check(cli):
     """What doctor has to say of SSH on esx01."""
-    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local", "--format", "json") == 0, cli.out
+    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local", "-o", "json") == 0, cli.out
     checks = json.loads(cli.out)["findings"]
     (found,) = (c for c in checks if c["target"]["name"] == "esx01.lab.local" and "SSH" in c["message"])
     return found
@@ -113,7 +113,7 @@ def test_ssh_that_a_killed_command_left_running_is_named_until_it_is_stopped(cli
 
 def test_a_plan_made_while_such_ssh_runs_is_carried_out(cli, farm, left_running):
     saved = cli.folder / "plan.json"
-    assert cli("plan", left_running, "-o", saved) == 0, cli.out
+    assert cli("plan", left_running, "--to", saved) == 0, cli.out
     planned = json.loads(saved.read_text("utf-8"))["steps"]
     assert {s["target"]["name"] for s in planned if s.get("action") == "start-ssh"} == {"esx01.lab.local"}
     assert cli("apply", saved) == 0, cli.out + cli.err
@@ -123,7 +123,7 @@ def test_a_plan_made_while_such_ssh_runs_is_carried_out(cli, farm, left_running)
 
 
 def test_a_refused_apply_says_that_it_stopped_such_ssh(cli, farm, soap, ledger, left_running):
-    assert cli("plan", left_running, "-o", saved := cli.folder / "plan.json") == 0, cli.out
+    assert cli("plan", left_running, "--to", saved := cli.folder / "plan.json") == 0, cli.out
     soap.wait(soap.vm("train-02").PowerOffVM_Task())
     before = len(ledger())
     assert cli("apply", saved) == 3
@@ -358,7 +358,7 @@ def test_a_host_that_refused_and_another_user_then_took_out_of_service_is_not_ch
     assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
     run = next(iter(journal.every()))
     assert run.pending() == ()
-    assert cli("show", run.id, "--format", "json") == 0
+    assert cli("show", run.id, "-o", "json") == 0
     assert json.loads(cli.out)["pending"] == []
     lab.set_faults([])
     soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=30))

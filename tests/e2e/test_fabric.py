@@ -78,7 +78,7 @@ def broken(make_lab, monkeypatch):
 
 
 def trace(cli, *vms):
-    code = cli("rdma", "trace", *(vms or ["train-*"]), "--format", "json")
+    code = cli("rdma", "trace", *(vms or ["train-*"]), "-o", "json")
     return code, json.loads(cli.out)
 
 
@@ -97,12 +97,12 @@ def test_six_faults_are_found_in_one_run_and_fixed_by_one_playbook(cli, broken):
     assert faults(document) == PLANTED
     assert {p["use"] for p in document["pairs"] if "train-04" not in p["vms"]} == {"tcp"}
 
-    assert cli("check", "--failures", "--format", "json") == 2
+    assert cli("check", "--failures", "-o", "json") == 2
     found = {(f["target"]["name"], f["rule"]) for f in json.loads(cli.out)["findings"]}
     assert found >= RULES
     assert entries(broken) == []  # looking changes nothing
 
-    assert cli("rdma", "trace", "train-*", "--format", "playbook") == 2
+    assert cli("rdma", "trace", "train-*", "-o", "playbook") == 2
     playbook = cli.file(cli.out, "fix.yml")
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     made = entries(broken)

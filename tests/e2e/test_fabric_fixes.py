@@ -1,4 +1,4 @@
-"""What `rdma trace --format playbook` writes, applied: the ways are whole then, and what was whole still is."""
+"""What `rdma trace -o playbook` writes, applied: the ways are whole then, and what was whole still is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(cli, make_lab, monkeypatch):
 
 
 def traced(cli, *vms):
-    cli("rdma", "trace", *(vms or ["train-*"]), "--format", "json")
+    cli("rdma", "trace", *(vms or ["train-*"]), "-o", "json")
     return json.loads(cli.out)
 
 

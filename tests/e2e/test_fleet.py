@@ -36,16 +36,16 @@ def test_one_playbook_is_planned_and_carried_out_in_all_vcenters(cli, sites, bot
     playbook = cli.file(PLAY)
     assert cli("fleet", "plan", playbook, "-i", both) == 0, cli.err
     assert "Fleet plan, 2 vCenters" in cli.out
-    assert cli("fleet", "plan", playbook, "-i", both, "--format", "json") == 0
+    assert cli("fleet", "plan", playbook, "-i", both, "-o", "json") == 0
     plan = json.loads(cli.out)
     assert plan["totals"]["steps"] == sum(len(s["plan"]["steps"]) for s in plan["shards"]) > 0
     assert {s["vcenter"] for s in plan["shards"]} == set(SITES)
-    assert cli("fleet", "apply", playbook, "-i", both, "--yes", "--format", "json") == 0, cli.err
+    assert cli("fleet", "apply", playbook, "-i", both, "--yes", "-o", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
     assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
     fleets.all_once(sites)
-    assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
+    assert cli("fleet", "status", done["fleet"], "-o", "json") == 0
     assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the journals alone"
     assert cli("fleet", "apply", playbook, "-i", both, "--yes") == 0
     assert cli("fleet", "resume", done["fleet"]) == 0, "it is over, and nothing is sent"
@@ -64,7 +64,7 @@ def test_a_play_has_to_mean_something_somewhere(cli, sites, both):
 
 def test_one_stale_shard_refuses_all_of_a_saved_plan(cli, sites, both, tmp_path):
     playbook, saved = cli.file(PLAY), tmp_path / "fleet.json"
-    assert cli("fleet", "plan", playbook, "-i", both, "-o", saved) == 0, cli.err
+    assert cli("fleet", "plan", playbook, "-i", both, "--to", saved) == 0, cli.err
     alone = cli.file("- vms: munich-01\n  hardware: {version: 19}\n", "alone.yml")
     assert cli("apply", alone, "-i", both, "--vcenter", "munich", "--yes") == 0, cli.err
     assert cli("fleet", "apply", saved, "-i", both) == 3
@@ -97,12 +97,12 @@ def test_a_killed_fleet_is_resumed_and_each_effect_is_made_once(cli, make_lab, a
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert cli("fleet", "status", "--format", "json") == 0
+    assert cli("fleet", "status", "-o", "json") == 0
     shards = json.loads(cli.out)["fleets"][0]["shards"]
     assert not all(s["state"] == "done" for s in shards), "it was killed in the middle"
     assert cli("fleet", "resume") == 0, cli.out + cli.err
     fleets.all_once(sites)
-    assert cli("fleet", "status", "--format", "json") == 0
+    assert cli("fleet", "status", "-o", "json") == 0
     again = json.loads(cli.out)["fleets"][0]["shards"]
     assert [s["run"] for s in again] == [s["run"] for s in shards], "in the runs that were named before"
     assert {s["state"] for s in again} == {"done"}

@@ -91,7 +91,7 @@ def holder(workers):
 
 
 def states(cli, *arguments):
-    assert cli("fleet", "status", *arguments, "--format", "json") == 0
+    assert cli("fleet", "status", *arguments, "-o", "json") == 0
     return {s["vcenter"]: s["state"] for s in json.loads(cli.out)["fleets"][-1]["shards"]}
 
 
@@ -113,12 +113,12 @@ def test_workers_plan_and_carry_out_what_the_coordinator_cannot_reach(cli, make_
     assert f"{wrong.parent / 'more.yml'}:2:23" in cli.err, "the place in the operator's file"
     assert cli("fleet", "plan", whole, *cluster.place, "--vcenter", "berlin,hamburg") == 5
     assert cli.error == "fleet.no-worker"
-    assert cli("fleet", "apply", whole, *cluster.place, "--yes", "--format", "json") == 0, cli.err
+    assert cli("fleet", "apply", whole, *cluster.place, "--yes", "-o", "json") == 0, cli.err
     done = json.loads(cli.out)
     assert {s["vcenter"]: s["state"] for s in done["shards"]} == dict.fromkeys(SITES, "done")
     assert all(s["changed"] == s["verified"] == 4 for s in done["shards"])
     all_once(sites)
-    assert cli("fleet", "status", done["fleet"], "--format", "json") == 0
+    assert cli("fleet", "status", done["fleet"], "-o", "json") == 0
     assert json.loads(cli.out)["fleets"][0]["shards"] == done["shards"], "by the copies of the journals"
     assert cli("fleet", "apply", whole, *cluster.place, "--yes") == 0, "nothing to do"
     assert cli("fleet", "resume", done["fleet"], *cluster.place) == 0
@@ -198,7 +198,7 @@ def test_another_worker_goes_on_where_one_was_killed(cli, make_lab, cluster, mom
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
     if moment == "intent":
         hold(lab, 2)  # it has been sent, and takes effect when no one is there any more to get the answer
-    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "2", "--format", "json")
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "2", "-o", "json")
     first, second = holder(workers)
     if moment == "intent":
         struck(lab)
@@ -217,7 +217,7 @@ def test_a_worker_that_stood_still_past_its_lease_sends_nothing_more(cli, make_l
     lab = make_lab(SLOW)
     client = new_client(lab)
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
-    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "--format", "json")
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "-o", "json")
     first, second = holder(workers)
     under_way(command)
     old = sessions(client)
@@ -252,7 +252,7 @@ def test_the_last_worker_that_is_lost_leaves_its_run_to_a_later_one(cli, make_la
 def test_a_run_goes_on_without_the_scheduler(cli, make_lab, cluster):
     lab = make_lab(SLOW)
     (worker,) = served(cluster, inventory(cli, "berlin", lab))
-    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "--format", "json")
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--parallel", "1", "-o", "json")
     under_way(command)
     cluster.scheduler.kill()
     assert command.ended() == 0, command.seen + worker.read()
@@ -338,7 +338,7 @@ def test_the_lock_in_vcenter_of_a_killed_worker_keeps_no_one_off(cli, make_lab, 
     """It names the fleet run before there is a journal, and is in the journal after that."""
     lab = make_lab(SLOW)
     workers = served(cluster, *[inventory(cli, "berlin", lab)] * 2)
-    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--lock", "vcenter", "--format", "json")
+    command = cluster.command("apply", cli.file(BERLIN), "--yes", "--lock", "vcenter", "-o", "json")
     first, second = holder(workers)
     until(lambda: calls(lab).count("CreateFolder") >= 5 if moment == "lock" else begun())
     first.kill()

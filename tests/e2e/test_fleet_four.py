@@ -56,7 +56,7 @@ def workers(cli, labs, cluster):
 @pytest.fixture
 def saved(cli, cluster, workers, tmp_path):
     path = tmp_path / "fleet.json"
-    assert cli("fleet", "plan", cli.file(fleets.playbook(SITES)), *cluster.place, "-o", path) == 0, cli.err
+    assert cli("fleet", "plan", cli.file(fleets.playbook(SITES)), *cluster.place, "--to", path) == 0, cli.err
     return path
 
 
@@ -68,7 +68,7 @@ def standby(cli, cluster, labs, name="standby"):
 
 
 def states(cli):
-    assert cli("fleet", "status", "--format", "json") == 0
+    assert cli("fleet", "status", "-o", "json") == 0
     return {s["vcenter"]: s["state"] for s in json.loads(cli.out)["fleets"][-1]["shards"]}
 
 
@@ -149,7 +149,7 @@ def test_all_die_together_and_a_new_cluster_finishes_it(cli, labs, cluster, work
 
 def test_plays_for_one_vcenter_are_for_that_one_though_workers_know_only_their_own(cli, labs, cluster, workers):
     plays = "".join(f"- vms: {site}-*\n  vcenter: {site}\n  hardware: {{version: 19}}\n" for site in SITES)
-    assert cli("fleet", "plan", cli.file(plays), *cluster.place, "--format", "json") == 0, cli.err
+    assert cli("fleet", "plan", cli.file(plays), *cluster.place, "-o", "json") == 0, cli.err
     found = {s["vcenter"]: s["plan"] for s in json.loads(cli.out)["shards"]}
     for site in SITES:
         changed = {i["target"]["name"] for i in found[site]["items"] if i["changes"]}

@@ -75,7 +75,7 @@ def test_a_campaign_by_the_commands_of_the_manifests(cli, make_lab, certificates
     given = (str(certificates / f) for f in ("ca.pem", "coordinator.pem", "coordinator.key"))
     place = [w for pair in zip(("--tls-ca", "--tls-cert", "--tls-key"), given, strict=True) for w in pair]
     given = (cli.file(fleets.playbook(["berlin"])), "--vcenter", "berlin", "--executor", f"dask:{address}")
-    assert cli("fleet", "plan", *given, *place, "-o", saved) == 0, cli.err
+    assert cli("fleet", "plan", *given, *place, "--to", saved) == 0, cli.err
     swapped |= {"/plan/fleet.json": str(saved), "$(POD_IP):8788": "127.0.0.1"}
     _, *words = here(command_line(pods()["Job/campaign"]), "coordinator", pki=certificates, swapped={
         "$(POD_IP):8788": "127.0.0.1", **swapped})  # fmt: skip

@@ -27,14 +27,14 @@ def both(cli, labs):
 def test_a_plan_is_reported_as_saved_and_as_printed(cli, labs, both, tmp_path):
     saved, printed, page = tmp_path / "fleet.json", tmp_path / "printed.json", tmp_path / "fleet.html"
     playbook = cli.file(fleets.playbook())
-    assert cli("fleet", "plan", playbook, "-i", both, "--budget", "2", "-o", saved) == 0, cli.err
+    assert cli("fleet", "plan", playbook, "-i", both, "--budget", "2", "--to", saved) == 0, cli.err
     judged("fleet-plan", saved.read_text("utf-8"))
-    assert cli("fleet", "plan", playbook, "-i", both, "--budget", "2", "--format", "json") == 0
+    assert cli("fleet", "plan", playbook, "-i", both, "--budget", "2", "-o", "json") == 0
     printed.write_text(cli.out, "utf-8")
     for shard in judged("fleet-plan", cli.out)["shards"]:
         judged("plan", json.dumps(shard["plan"]))
     for file in (saved, printed):
-        assert cli("report", file, "-o", page) == 0, cli.err
+        assert cli("report", file, "--to", page) == 0, cli.err
         text = page.read_text("utf-8")
         assert "16 steps in 2 vCenters" in text
         assert all(f"<td>{site}</td>" in text for site in SITES)
@@ -53,13 +53,13 @@ def test_a_plan_is_reported_as_saved_and_as_printed(cli, labs, both, tmp_path):
 def test_a_run_with_a_failure_is_reported_with_a_page_for_each_vcenter(cli, labs, both, tmp_path):
     assert cli("fleet", "report") == 64, "no fleet was run yet"
     labs["berlin"].set_faults([{"on": "UpgradeVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}])
-    given = ("fleet", "apply", cli.file(fleets.playbook()), "-i", both, "--yes", "--format", "json")
+    given = ("fleet", "apply", cli.file(fleets.playbook()), "-i", both, "--yes", "-o", "json")
     assert cli(*given) == 1, cli.err
     done = judged("fleet-apply", cli.out)
-    assert cli("fleet", "status", "--format", "json") == 0
+    assert cli("fleet", "status", "-o", "json") == 0
     judged("fleet-status", cli.out)
     folder = tmp_path / "report"
-    assert cli("fleet", "report", "-o", folder) == 0, cli.err
+    assert cli("fleet", "report", "--to", folder) == 0, cli.err
     runs = {s["vcenter"]: s["run"] for s in done["shards"]}
     assert {path.name for path in folder.iterdir()} == {"index.html", *(f"{run}.html" for run in runs.values())}
     index = (folder / "index.html").read_text("utf-8")
@@ -69,12 +69,12 @@ def test_a_run_with_a_failure_is_reported_with_a_page_for_each_vcenter(cli, labs
     assert f"vsphere-ai fleet resume {done['fleet']}" in index
     for run in runs.values():
         assert f"Run {run}" in (folder / f"{run}.html").read_text("utf-8")
-    assert cli("fleet", "report", done["fleet"], "--format", "junit") == 0
+    assert cli("fleet", "report", done["fleet"], "-o", "junit") == 0
     suite = ElementTree.fromstring(cli.out)
     assert {(c.get("name"), c.find("failure") is not None) for c in suite.iter("testcase")} == {
         ("berlin", True),
         ("munich", False),
     }
-    assert cli("fleet", "report", "--format", "sarif", "-o", folder / "other") == 64, "one file"
-    assert cli("fleet", "report", "--format", "markdown", "-o", tmp_path / "fleet.md") == 0
+    assert cli("fleet", "report", "-o", "sarif", "--to", folder / "other") == 64, "one file"
+    assert cli("fleet", "report", "-o", "markdown", "--to", tmp_path / "fleet.md") == 0
     assert "| berlin | failed | 3 |" in (tmp_path / "fleet.md").read_text("utf-8")

@@ -57,7 +57,7 @@ def process(labs):
 
 def shards(cli, *fleet):
     """Each shard of the latest fleet by `fleet status`, which asks no vCenter."""
-    assert cli("fleet", "status", *fleet, "--format", "json") == 0, cli.err
+    assert cli("fleet", "status", *fleet, "-o", "json") == 0, cli.err
     return {s["vcenter"]: s for s in json.loads(cli.out)["fleets"][-1]["shards"]}
 
 

@@ -44,7 +44,7 @@ def test_a_password_reaches_the_guest_as_a_hash_and_nothing_else(sets, cli, new_
     playbook = cli.file(users(play("train-01", nics=1, power_state="off"), f"{KEYS}, password: '{reference}'"))
     assert sets("plan", playbook) == 0
     shown = cli.out
-    assert sets("apply", playbook, "--yes", "--format", "json") == 0, cli.err
+    assert sets("apply", playbook, "--yes", "-o", "json") == 0, cli.err
     accounts, packed = userdata(new_client(sets.lab), "train-01")
     hashed, ops = accounts["ops"]["hashed_passwd"], accounts["ops"]
     _, _, rounds, salt, _ = hashed.split("$")
@@ -98,7 +98,7 @@ def test_a_hash_that_a_run_could_not_remove_ends_the_run(sets, cli, monkeypatch)
     monkeypatch.setenv("OPS_PASSWORD", WORD)
     playbook = cli.file(users(play("train-01", nics=1), "password: 'env:OPS_PASSWORD'"))
     sets.lab.set_faults("- {on: ReconfigVM_Task, target: train-01, nth: 1, do: {fault: RuntimeFault}}")
-    assert sets("apply", playbook, "--yes", "--format", "json") == 1, (
+    assert sets("apply", playbook, "--yes", "-o", "json") == 1, (
         f"{cli.out}\n{cli.err}\n{sets.lab.get('/lab/ledger')}"
     )
     assert {target for target, _ in cli.failed} == {"train-01"}

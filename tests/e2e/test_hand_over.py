@@ -18,7 +18,7 @@ def test_a_hand_over_from_the_playbook_to_the_certificate(training, cli):  # noq
     sets.applied(PLAYBOOK.read_text("utf-8"))
     assert sets("plan", PLAYBOOK, "--detailed-exitcode") == 0, cli.out
 
-    assert sets("launch", "torchrun", "-f", JOB, "--print", "--format", "json") == 0, cli.err
+    assert sets("launch", "torchrun", "-f", JOB, "--print", "-o", "json") == 0, cli.err
     nodes = json.loads(cli.out)["nodes"]
     assert [node["vm"] for node in nodes] == [f"train-0{n}" for n in range(1, 5)]
     for node in nodes:
@@ -37,7 +37,7 @@ def test_a_hand_over_from_the_playbook_to_the_certificate(training, cli):  # noq
 
     profile = cli.file((PLAYBOOKS / "profiles" / "hand-over.yml").read_text("utf-8") + "interval: 0\n", "profile.yml")
     certificate = cli.folder / "certificate.json"
-    sets("accept", PLAYBOOK, "--profile", profile, "-o", certificate)
+    sets("accept", PLAYBOOK, "--profile", profile, "--certificate", certificate)
     statuses = json.loads(certificate.read_text("utf-8"))["statuses"]
     assert (statuses["health"], statuses["rdma"]) == ("pass", "pass"), cli.out
     assert len(sets.ledger()) == before

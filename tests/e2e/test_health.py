@@ -26,7 +26,7 @@ def farm(cli, make_lab, monkeypatch):
     at_once = cli.file("interval: 0\n", "at-once.yml")
 
     def found(profile=at_once):
-        code = cli("health", playbook, "-i", inventory, "--format", "json", "--profile", profile)
+        code = cli("health", playbook, "-i", inventory, "-o", "json", "--profile", profile)
         assert cli.out, cli.err
         vms = json.loads(cli.out)["vms"]
         rows = {(f["check"], f["verdict"], vm["vm"], f["witness"]) for vm in vms for f in vm["findings"]}
@@ -92,7 +92,7 @@ def test_each_fault_is_found_by_the_side_that_sees_it(farm):
     for defect, (check, verdict, witness), _ in (c for c in cases if c[1][0] in ("mtu", "gid", "policy-route")):
         farm.lab.set_defects(defect)
         assert farm() == (2, {(check, verdict, VM, witness)}), f"{defect}: the playbook says so, without a profile"
-        cli("health", farm.playbook, "-i", farm.inventory, "--format", "json")
+        cli("health", farm.playbook, "-i", farm.inventory, "-o", "json")
         (said,) = (f | {"host": vm["host"]} for vm in json.loads(cli.out)["vms"] for f in vm["findings"])
         assert (said["host"], bool(said["part"]), bool(said["remedy"])) == (host, True, True)
     farm.lab.set_defects()

@@ -96,7 +96,7 @@ def test_one_message_for_each_defect_and_none_without(name, cli, make_lab, monke
     def health(*more):
         for path in (state_dir() / "health").glob("*.json"):
             path.unlink()
-        cli("health", playbook, "-i", inventory, "--format", "json", *level, *more)
+        cli("health", playbook, "-i", inventory, "-o", "json", *level, *more)
         assert cli.out, cli.err
         vms = {vm["vm"]: vm for vm in json.loads(cli.out)["vms"]}
         found = [(vm, f) for vm in vms.values() for f in vm["findings"] if f["verdict"] != "info"]

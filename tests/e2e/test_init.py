@@ -58,7 +58,7 @@ def plan(cli, *more):
     """Plan right after `init`, as it says: no option names the inventory."""
     from vsphere_ai.cli.main import main
 
-    code = main(["plan", "playbook.yml", "--detailed-exitcode", "--format", "json", *more])
+    code = main(["plan", "playbook.yml", "--detailed-exitcode", "-o", "json", *more])
     return code, json.loads(cli.capsys.readouterr().out)
 
 
@@ -85,14 +85,14 @@ def test_show_names_the_schema_of_a_project_and_no_other(cli, here):
     assert cli("init", "--lab") == 0, cli.err
     assert cli("show", "train-01") == 0
     assert cli.out.startswith("# yaml-language-server: $schema=schemas/playbook.schema.json\n")
-    assert cli("show", "train-01", "-o", here / "schemas" / "vm.yml") == 0
+    assert cli("show", "train-01", "--to", here / "schemas" / "vm.yml") == 0
     assert (
         (here / "schemas" / "vm.yml")
         .read_text("utf-8")
         .startswith("# yaml-language-server: $schema=playbook.schema.json\n")
     )
     (here / "below").mkdir()
-    assert cli("show", "train-01", "-o", here / "below" / "vm.yml") == 0
+    assert cli("show", "train-01", "--to", here / "below" / "vm.yml") == 0
     assert "$schema" not in (here / "below" / "vm.yml").read_text("utf-8")
 
 

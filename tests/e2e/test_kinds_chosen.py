@@ -61,7 +61,7 @@ def test_a_check_of_everything_has_no_playbook_to_narrow(cli):
 
 def test_a_saved_plan_is_carried_out_as_a_whole(cli, ledger, tmp_path):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(PLAY), "--kind", "hardware", "-o", saved) == 0, cli.err
+    assert cli("plan", cli.file(PLAY), "--kind", "hardware", "--to", saved) == 0, cli.err
     for option, value in (("--kind", "vgpu"), ("--limit", "train-01")):
         assert cli("apply", saved, option, value) == 64
         assert cli.error == "usage.saved-plan"

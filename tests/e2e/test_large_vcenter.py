@@ -73,7 +73,7 @@ def planned(tmp_path_factory):
 def measured(lab, playbook):
     state = lab.directory / "state"
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
-    argv = [sys.executable, "-c", MEASURED, "plan", "-i", str(INVENTORY), str(playbook), "--format", "json"]
+    argv = [sys.executable, "-c", MEASURED, "plan", "-i", str(INVENTORY), str(playbook), "-o", "json"]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     kib = int(re.findall(r"(?m)^\d+$", done.stderr)[-1])

@@ -33,7 +33,7 @@ def reboots(ledger):
 
 
 def state_of(cli, run):
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     return next(r["state"] for r in json.loads(cli.out)["runs"] if r["run"] == run)
 
 
@@ -139,13 +139,13 @@ def test_a_farm_that_a_killed_run_left_open_is_not_called_done(lab, cli, farm, s
     assert farm()["hosts"][ESX1]["maintenance"]
     said = []
     for _ in range(2):
-        assert cli("apply", play, "--yes", "--format", form) == 1, cli.out + cli.err
+        assert cli("apply", play, "--yes", "-o", form) == 1, cli.out + cli.err
         said = cli.summary["open"] if form == "json" else cli.text("run.left-open").splitlines()
         assert all(f"resume {run}" in s for s in said)
         assert {re.match(r"[! ]*(\S+)", s)[1] for s in said} >= {ESX1, *off}
-    assert cli("apply", play, "--yes", "--resume", "--format", form) == 0, cli.out + cli.err
+    assert cli("apply", play, "--yes", "--resume", "-o", form) == 0, cli.out + cli.err
     assert not farm()["hosts"][ESX1]["maintenance"]
-    assert cli("apply", play, "--yes", "--format", form) == 0, cli.out + cli.err
+    assert cli("apply", play, "--yes", "-o", form) == 0, cli.out + cli.err
     assert run not in cli.out + cli.err
 
 
@@ -183,7 +183,7 @@ def test_what_was_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):
 def test_other_work_does_not_hide_what_a_killed_run_left(lab, cli, farm):
     _, run = cut_off_in_its_window(lab, cli)
     other = cli.file("- hosts: esx02.lab.local\n  graphics: {assignment_policy: consolidation}\n", "other.yml")
-    assert cli("apply", other, "--yes", "--format", "json") == 1, cli.out + cli.err
+    assert cli("apply", other, "--yes", "-o", "json") == 1, cli.out + cli.err
     assert (cli.summary["exit_code"], cli.summary["failed"]) == (1, 0)
     assert any(ESX1 in line and f"resume {run}" in line for line in cli.summary["open"])
     (later,) = {b.id for b in journal.every()} - {run}

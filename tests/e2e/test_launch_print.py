@@ -35,7 +35,7 @@ def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
     assert not cli.out
 
     assert sets("apply", playbook, "--yes") == 0
-    assert sets("launch", "env", "-f", job, "--print", "--format", "json") == 0
+    assert sets("launch", "env", "-f", job, "--print", "-o", "json") == 0
     found = json.loads(cli.out)
     nodes = found["nodes"]
     assert [n["address"] for n in nodes] == [f"10.20.0.{n}" for n in range(11, 15)]
@@ -45,7 +45,7 @@ def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
     assert {p["env"]["NCCL_SOCKET_IFNAME"] for n in nodes for p in n["processes"]} == {"=mgmt"}
 
     other = cli.file((JOB % "train.yml").replace("set: train", "set: train, nic: storage"), "other.yml")
-    assert sets("launch", "torchrun", "-f", other, "--print", "--format", "json") == 0
+    assert sets("launch", "torchrun", "-f", other, "--print", "-o", "json") == 0
     assert [n["address"] for n in json.loads(cli.out)["nodes"]] == [f"10.30.0.{n}" for n in range(11, 15)]
 
 
@@ -86,7 +86,7 @@ def test_what_is_printed_and_written_has_the_rdma_devices_that_guests_show(sets,
     job = cli.file(JOB % "train.yml" + "nccl: {gid_index: set}\n", "job.yml")
 
     def printed(*more):
-        assert sets("launch", "env", "-f", job, "--print", "--format", "json", *more) == 0
+        assert sets("launch", "env", "-f", job, "--print", "-o", "json", *more) == 0
         found = json.loads(cli.out)
         return [n["processes"][0]["env"] for n in found["nodes"]], found["notes"]
 
@@ -128,7 +128,7 @@ def test_an_elastic_job_starts_without_vms_that_are_off_while_enough_are_on(sets
         client.wait(client.vm(vm).PowerOffVM_Task())
 
     def printed(mode="torchrun"):
-        code = sets("launch", mode, "-f", job, "--print", "--no-preflight", "--format", "json")
+        code = sets("launch", mode, "-f", job, "--print", "--no-preflight", "-o", "json")
         return code, [n["vm"] for n in json.loads(cli.out)["nodes"]] if code == 0 else cli.err
 
     off("train-01")

@@ -95,7 +95,7 @@ def test_a_customization_that_fails_is_named_and_is_not_waited_out(make_sets, cl
     sets.lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": "customization-fails"}])
     playbook = cli.file(prepared("train-01"))
     for _ in range(2):  # no later boot tries it again
-        assert sets("apply", playbook, "--yes", "--format", "json") == 1
+        assert sets("apply", playbook, "--yes", "-o", "json") == 1
         assert cli.failed == {("train-01", "guest.customization-failed")}
     assert sets("replace", playbook, "train-01", "--yes", "--destroy", "1") == 0, cli.out + cli.err
     assert sets("plan", playbook, "--detailed-exitcode") == 0
@@ -113,6 +113,6 @@ def test_tools_that_report_another_address_are_not_waited_for_to_the_end(make_se
     sets = make_sets(farm())
     sets.lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": {"guest-address": "10.9.9.9"}}])
     playbook = cli.file(prepared("train-01"))
-    assert sets("apply", playbook, "--yes", "--format", "json") == 1
+    assert sets("apply", playbook, "--yes", "-o", "json") == 1
     assert cli.failed == {("train-01", "guest.not-ready")}
     assert "does not report 10.20.0.11" in cli.out

@@ -331,7 +331,7 @@ def test_the_inventory_may_ask_for_the_lock_in_vcenter(lab, cli, here, ledger):
 
 
 def test_unlock_tells_who_holds_what_and_removes_a_foreign_lock(contend, cli, here, vcenter):
-    assert cli("unlock", "-i", INVENTORY, "--format", "json") == 0
+    assert cli("unlock", "-i", INVENTORY, "-o", "json") == 0
     assert {key: json.loads(cli.out)[key] for key in ("local", "advisory")} == {"local": None, "advisory": None}
 
     holder = contend(machine=1, every=QUICK, CONTENDER_MACHINE="build7").ready()
@@ -340,7 +340,7 @@ def test_unlock_tells_who_holds_what_and_removes_a_foreign_lock(contend, cli, he
     assert cli.error == "usage.no-terminal"
     assert {"build7", f"process {holder.pid}"} <= set(HOLDER.findall(cli.out))
     assert not free(vcenter)
-    assert cli("unlock", "-i", INVENTORY, "--yes", "--format", "json") == 0
+    assert cli("unlock", "-i", INVENTORY, "--yes", "-o", "json") == 0
     found = json.loads(cli.out)
     assert (found["local"], found["advisory"]["machine"], found["advisory"]["expired"], found["removed"]) == (
         None,
@@ -389,7 +389,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     process.wait()
     run = next(line.split()[1] for line in seen if line.startswith("Run "))
     assert vcenter_lock.find(vcenter).holder.run == run
-    assert cli("show", run, "--format", "json") == 0, cli.err
+    assert cli("show", run, "-o", "json") == 0, cli.err
     assert json.loads(cli.out)["scope"]["address"] == vcenter.name == f"127.0.0.1:{lab.port}"
     assert "lock" in {d.kind for d in journal.open_run(run).pending()}
     refused = contend(machine=1).ready().ask("go other")["locked"]

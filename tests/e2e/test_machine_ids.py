@@ -26,9 +26,9 @@ def test_a_clone_with_the_machine_id_of_another_one_is_not_fit_for_use(make_sets
     sets = make_sets(COPIED + more)
     sets.applied(play("train-01", nics=1))
     grown = cli.file(play("train-[01:02]", nics=1))
-    assert sets("apply", grown, "--yes", "--format", "json") == 1
+    assert sets("apply", grown, "--yes", "-o", "json") == 1
     assert cli.failed == {("train-02", "guest.machine-id")}
-    assert sets("replace", grown, "train-01", "--yes", "--destroy", "1", "--format", "json") == 1
+    assert sets("replace", grown, "train-01", "--yes", "--destroy", "1", "-o", "json") == 1
     assert cli.failed == {("train-01", "guest.machine-id")}, (
         "the VM that it replaces does not count, the other one does"
     )
@@ -37,7 +37,7 @@ def test_a_clone_with_the_machine_id_of_another_one_is_not_fit_for_use(make_sets
 
 def test_guests_that_are_ready_in_one_run_are_compared(make_sets, cli):
     sets = make_sets(COPIED)
-    assert sets("apply", cli.file(play("train-[01:02]", nics=1)), "--yes", "--format", "json") == 1
+    assert sets("apply", cli.file(play("train-[01:02]", nics=1)), "--yes", "-o", "json") == 1
     assert cli.failed == {("train-02", "guest.machine-id")}, "train-01 is the canary"
 
 

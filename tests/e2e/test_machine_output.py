@@ -48,7 +48,7 @@ def test_the_schema_refuses_what_is_no_line(document):
 
 def test_apply_as_json_lines(cli, ledger):
     for round_ in (1, 2):
-        assert cli("apply", PLAYBOOK, "--yes", "--format", "json") == 0, cli.err
+        assert cli("apply", PLAYBOOK, "--yes", "-o", "json") == 0, cli.err
         lines = judged(cli.out.splitlines())
         assert lines[-1]["exit_code"] == 0
         assert bool(lines[1:-1]) == (round_ == 1), "the second time there is nothing to do"
@@ -58,7 +58,7 @@ def test_apply_as_json_lines(cli, ledger):
 
 def test_a_refused_plan_ends_its_stream_as_well(cli, ledger):
     refused = cli.file("- hosts: esx01.lab.local\n  mig: {gpus: {'0000:3b:00.0': [19, 14, 9, 5, 5, 2]}}\n")
-    assert cli("apply", refused, "--yes", "--format", "json") == 1
+    assert cli("apply", refused, "--yes", "-o", "json") == 1
     lines = judged(cli.out.splitlines())
     assert [line["type"] for line in lines] == ["run", "summary"]
     assert lines[-1]["exit_code"] == 1
@@ -67,7 +67,7 @@ def test_a_refused_plan_ends_its_stream_as_well(cli, ledger):
 
 def test_a_failed_run_says_in_its_last_line_what_failed(cli, lab):
     lab.set_faults([{"on": "ReconfigVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}])
-    code = cli("apply", PLAYBOOK, "--yes", "--format", "json")
+    code = cli("apply", PLAYBOOK, "--yes", "-o", "json")
     last = judged(cli.out.splitlines())[-1]
     assert code == last["exit_code"] == 1
     assert last["failed"] == 1
@@ -108,14 +108,14 @@ def only_ended(lines, code):
 
 def test_what_ends_before_there_is_a_plan_ends_its_stream_as_well(cli, lab, ledger):
     unknown = cli.file("- hosts: esx99.lab.local\n  mig: {mode: enabled}\n")
-    assert cli("apply", unknown, "--yes", "--format", "json") == 65
+    assert cli("apply", unknown, "--yes", "-o", "json") == 65
     assert "esx99" in only_ended(cli.out.splitlines(), 65)
-    assert cli("apply", PLAYBOOK, "--format", "json") == 64
+    assert cli("apply", PLAYBOOK, "-o", "json") == 64
     assert only_ended(cli.out.splitlines(), 64) == "there is no terminal to ask on"
-    assert cli("resume", "--format", "json") == 64
+    assert cli("resume", "-o", "json") == 64
     assert only_ended(cli.out.splitlines(), 64) == "no run is unfinished"
     lab.set_faults([{"on": "Login", "do": {"fault": "InvalidLogin"}}])
-    assert cli("apply", PLAYBOOK, "--yes", "--format", "json") == 4
+    assert cli("apply", PLAYBOOK, "--yes", "-o", "json") == 4
     assert only_ended(cli.out.splitlines(), 4)
     assert cli("apply", PLAYBOOK, "--yes") == 4
     assert cli.out == "", "no line of a stream that nobody asked for"
@@ -137,7 +137,7 @@ def test_nobody_is_asked_about_a_plan_that_was_not_shown(cli, monkeypatch, ledge
     seen = []
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("click.prompt", lambda *_given, **_named: seen.append("asked") or "no")
-    assert cli("apply", PLAYBOOK, "--format", "json") == 0
+    assert cli("apply", PLAYBOOK, "-o", "json") == 0
     assert seen == ["asked"]
     assert "IMPACT" in cli.err
     assert [json.loads(line)["type"] for line in cli.out.splitlines()] == ["run", "summary"]
@@ -156,7 +156,7 @@ def closed(name):
 @pytest.mark.parametrize("playbook", [MISSION, PLAYBOOKS / "training-set.yml"], ids=lambda path: path.stem)
 def test_a_plan_meets_its_schema_printed_and_saved(cli, tmp_path, playbook):
     saved = tmp_path / "plan.json"
-    cli("plan", playbook, "--format", "json", "-o", saved)
+    cli("plan", playbook, "-o", "json", "--to", saved)
     assert not list(closed("plan").iter_errors(json.loads(cli.out)))
     if saved.exists():
         document = json.loads(saved.read_text("utf-8"))
@@ -166,7 +166,7 @@ def test_a_plan_meets_its_schema_printed_and_saved(cli, tmp_path, playbook):
 
 
 def test_findings_meet_their_schema(cli):
-    cli("check", "--format", "json")
+    cli("check", "-o", "json")
     document = json.loads(cli.out)
     assert document["findings"]
     assert not list(closed("check").iter_errors(document))

@@ -43,7 +43,7 @@ def own(document, name):
 
 def test_a_vm(cli, setting_without_value, ledger):
     playbook = cli.file(BOTH)
-    assert cli("plan", playbook, "--format", "json") == 1, cli.err
+    assert cli("plan", playbook, "-o", "json") == 1, cli.err
     assert sum(setting_without_value)
     document = json.loads(cli.out)
     (problem,) = own(document, "train-01")

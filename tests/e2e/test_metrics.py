@@ -73,7 +73,7 @@ def test_a_file_for_node_exporter_is_whole_and_private(cli, tmp_path):
     path = tmp_path / "farm.prom"
     path.write_text("old", encoding="utf-8")
     before = path.stat().st_ino
-    assert metrics(cli, "-o", path) == 0
+    assert metrics(cli, "--to", path) == 0
     assert cli.out == ""
     assert value(path.read_text("utf-8"), "vsphere_ai_up") == 1
     assert path.stat().st_mode & 0o777 == 0o600
@@ -105,13 +105,13 @@ def test_a_file_that_cannot_be_written(tmp_path):
 
 def test_while_vcenter_is_not_read_up_is_0_and_the_exit_code_says_so(cli, lab, impatient, tmp_path):
     path = tmp_path / "farm.prom"
-    assert metrics(cli, "-o", path) == 0
+    assert metrics(cli, "--to", path) == 0
     lab.set_faults([{"on": "RetrievePropertiesEx", "do": 503}])
-    assert metrics(cli, "-o", path) == 5
+    assert metrics(cli, "--to", path) == 5
     assert value(path.read_text("utf-8"), "vsphere_ai_up") == 0
     assert value(path.read_text("utf-8"), "vsphere_ai_readings_total", outcome="failed") == 1
     lab.set_faults([{"on": "Login", "do": {"fault": "InvalidLogin"}}])
-    assert metrics(cli, "-o", path) == 4
+    assert metrics(cli, "--to", path) == 4
     assert value(path.read_text("utf-8"), "vsphere_ai_up") == 0
 
 

@@ -129,7 +129,7 @@ def test_the_layout_is_made_and_then_nothing_is_left(cli, farm):
 
 def test_a_plan_made_before_somebody_cut_the_gpu_is_stale(cli, shell, ledger, tmp_path):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(PLAY), "-o", saved) == 0, cli.out
+    assert cli("plan", cli.file(PLAY), "--to", saved) == 0, cli.out
     assert shell("nvidia-smi mig -i 0 -cgi 14:2 -C")[0] == 0
     before = ledger()
     assert cli("apply", saved) == 3
@@ -222,12 +222,12 @@ def test_mig_plan_prints_the_real_numbers_of_what_stands_there(cli, shell, ledge
     for command in commands:
         assert shell(command)[0] == 0, command
     assert [e["channel"] for e in ledger()[len(before) :]] == ["ssh"] * len(commands)
-    assert cli("mig", "plan", "4g.20gb,3g.20gb", "--host", ESX, "--gpu", A100, "-i", INVENTORY, "--format", "json") == 0
+    assert cli("mig", "plan", "4g.20gb,3g.20gb", "--host", ESX, "--gpu", A100, "-i", INVENTORY, "-o", "json") == 0
     assert [g["commands"] for g in json.loads(cli.out)["gpus"]] == [[]]
 
 
 def test_mig_plan_of_every_gpu_of_a_host(cli):
-    assert cli("mig", "plan", "2g.12gb", "--host", ESX, "-i", INVENTORY, "--format", "json") == 1
+    assert cli("mig", "plan", "2g.12gb", "--host", ESX, "-i", INVENTORY, "-o", "json") == 1
     found = {g["pci"]: g["fits"] for g in json.loads(cli.out)["gpus"]}
     assert found == {A100: False, H100: False, A30: True}
 
@@ -258,7 +258,7 @@ def test_mig_parted_tells_products_of_one_device_id_apart(cli):
     )
     for subsystem, about in (("145F10DE", True), ("146010DE", False)):
         file = cli.file(text % subsystem, "parted.yaml")
-        assert cli("mig", "parted", file, "--host", ESX, "-i", INVENTORY, "--format", "json") == 0, cli.err
+        assert cli("mig", "parted", file, "--host", ESX, "-i", INVENTORY, "-o", "json") == 0, cli.err
         assert {c["pci"]: c["applies"] for c in json.loads(cli.out)["configs"]} == {
             A100: about,
             H100: False,
@@ -267,7 +267,7 @@ def test_mig_parted_tells_products_of_one_device_id_apart(cli):
 
 
 def commands(cli, gpu):
-    assert cli("mig", "plan", "9", "--host", ESX, "--gpu", gpu, "-i", INVENTORY, "--format", "json") == 0, cli.err
+    assert cli("mig", "plan", "9", "--host", ESX, "--gpu", gpu, "-i", INVENTORY, "-o", "json") == 0, cli.err
     (found,) = json.loads(cli.out)["gpus"]
     return [c["command"] for c in found["commands"]]
 

@@ -71,7 +71,7 @@ def test_a_gpu_it_is_about_is_cut_the_other_left_alone_and_then_nothing_is_left(
 
 def test_a_saved_plan_does_not_hang_on_the_file(cli, farm, tmp_path):
     parted, saved = cli.file(PARTED, "parted.yaml"), tmp_path / "plan.json"
-    assert cli("plan", cli.file(PLAY), "-o", saved) == 0, cli.out + cli.err
+    assert cli("plan", cli.file(PLAY), "--to", saved) == 0, cli.out + cli.err
     parted.unlink()
     assert cli("apply", saved, "--yes") == 0, cli.out + cli.err
     assert standing(farm, 0) == BALANCED

@@ -72,7 +72,7 @@ def test_instances_that_the_play_makes_again_are_no_loss(cut, cli, farm):
 
 def test_a_saved_plan_that_would_lose_more_by_now_is_stale(enabled, cli, tmp_path, ledger):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(DIRECT), "-o", saved) == 0, cli.out
+    assert cli("plan", cli.file(DIRECT), "--to", saved) == 0, cli.out
     shell(enabled, ESX1, f"nvidia-smi mig -i {GPU} -cgi 3g.20gb -C")
     before = ledger()
     assert cli("apply", saved) == 3

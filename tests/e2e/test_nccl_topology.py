@@ -89,7 +89,7 @@ def test_the_file_of_a_vm_is_the_tree_of_its_host(farm, cli):
     moved = cli.file(text.replace("0000:04:00.0", "0000:09:00.0"), "moved.xml")
     assert cli("render", "nccl-topo", "both", "--check", moved) == 1
     assert "GPU 1 of both (0000:04:00.0) is missing" in cli.out
-    assert cli("render", "nccl-topo", "both", "--format", "json") == 0
+    assert cli("render", "nccl-topo", "both", "-o", "json") == 0
     (vm,) = json.loads(cli.out)["vms"]
     assert [(g["host_pci"], g["numa"]) for g in vm["gpus"]] == [("0000:3e:00.0", 0), ("0000:b2:00.0", 1)]
     assert [g["rails"][0]["distance"] for g in vm["gpus"]] == ["PIX", "SYS"]
@@ -102,7 +102,7 @@ def test_the_file_of_a_vm_is_the_tree_of_its_host(farm, cli):
     tree = shown(cli.out)
     assert {numa: len(below) for numa, below in tree.items()} == {n: used.count(n) for n in set(used)}
     assert all(g["pci"] in cli.out for g in host["gpus"] if "virtual" in g["vms"])
-    assert cli("health", "virtual", "--format", "json", "--profile", cli.file("interval: 0\n", "at-once.yml")) == 0
+    assert cli("health", "virtual", "-o", "json", "--profile", cli.file("interval: 0\n", "at-once.yml")) == 0
     (vm,) = json.loads(cli.out)["vms"]
     assert {g["host_pci"] for g in vm["gpus"]} == {g["pci"] for g in host["gpus"] if "virtual" in g["vms"]}
 

@@ -42,7 +42,7 @@ def test_coalescing_alone_needs_no_maintenance(cli, ledger):
 
 
 def test_a_rollback_sets_them_back(cli, ledger):
-    assert cli("apply", cli.file(BOTH), "--yes", "--format", "json") == 0, cli.out + cli.err
+    assert cli("apply", cli.file(BOTH), "--yes", "-o", "json") == 0, cli.out + cli.err
     run = json.loads(cli.out.splitlines()[0])["run"]
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     assert ledger(ESX, RINGS)[-1]["detail"]["rx"] == 1024
@@ -74,7 +74,7 @@ def test_what_is_refused_changes_nothing(cli, ledger, nics, rule):
 
 def test_whether_pfc_is_at_work_is_checked(cli, soap):
     def dcb():
-        assert cli("check", roce, "--format", "json") in (0, 1, 2), cli.err
+        assert cli("check", roce, "-o", "json") in (0, 1, 2), cli.err
         (found,) = (f for f in json.loads(cli.out)["findings"] if f["rule"] == "host.roce-dcb")
         return found["verdict"], found["message"]
 

@@ -27,7 +27,7 @@ def calls(ledger):
 
 
 def test_it_is_set_shown_and_rolled_back(cli, ledger, soap):
-    assert cli("apply", cli.file(PLAY), "--yes", "--format", "json") == 0, cli.out + cli.err
+    assert cli("apply", cli.file(PLAY), "--yes", "-o", "json") == 0, cli.out + cli.err
     run = json.loads(cli.out.splitlines()[0])["run"]
     assert calls(ledger) == CALLS
     assert shown(soap) == (["10.0.0.1", "b.example"], True, "on", True)

@@ -58,26 +58,26 @@ def judged(name, text):
     ids=lambda v: v if isinstance(v, str) else "-".join(getattr(each, "stem", each) for each in v),
 )
 def test_a_document_meets_its_schema(cli, name, command):
-    assert cli(*command, "--format", "json") in (0, 1, 2), cli.err
+    assert cli(*command, "-o", "json") in (0, 1, 2), cli.err
     judged(name, cli.out)
 
 
 def test_after_a_run_there_is_more_to_say(cli, tmp_path):
     """GPUs in slices, vGPUs that run, paths that are whole, VMs that find no room, a plan in a file."""
     saved = tmp_path / "plan.json"
-    assert cli("plan", MISSION, "-i", INVENTORY, "-o", saved) == 0, cli.out
+    assert cli("plan", MISSION, "-i", INVENTORY, "--to", saved) == 0, cli.out
     judged("plan", saved.read_text("utf-8"))
     assert cli("apply", saved, "-i", INVENTORY, "--yes") == 0, cli.out + cli.err
-    assert cli("capacity", "-i", INVENTORY, "--format", "json") == 0
+    assert cli("capacity", "-i", INVENTORY, "-o", "json") == 0
     gpus = [gpu for host in judged("capacity", cli.out)["hosts"] for gpu in host["gpus"]]
     assert any(gpu.get("instances") for gpu in gpus)
     assert any(gpu["running"] for gpu in gpus)
-    assert cli("capacity", cli.file(TOO_MUCH), "-i", INVENTORY, "--format", "json") == 1
+    assert cli("capacity", cli.file(TOO_MUCH), "-i", INVENTORY, "-o", "json") == 1
     assert "left_over" in judged("capacity", cli.out)["verdict"]
     names = ("train-01", "train-02")
-    assert cli("rdma", "trace", *names, "--format", "json") in (0, 1), cli.err
+    assert cli("rdma", "trace", *names, "-o", "json") in (0, 1), cli.err
     assert [p["vms"] for p in judged("trace", cli.out)["pairs"]] == [list(pair) for pair in pairwise(names)]
-    assert cli("verify", MISSION, "--format", "json") == 0
+    assert cli("verify", MISSION, "-o", "json") == 0
     assert judged("verify", cli.out)["as_wanted"]
 
 

@@ -43,7 +43,7 @@ class Sets:
 
     def values(self, command, *more):
         """The values of the outputs as JSON; `found` has all of them, `rules` what blocks which VM."""
-        self.code = self(command, *more, "--format", "json")
+        self.code = self(command, *more, "-o", "json")
         assert self.cli.out, self.cli.err
         self.found = json.loads(self.cli.out)["outputs"]
         self.rules = {(p["vm"], p["rule"]) for o in self.found.values() for p in o["problems"]}
@@ -60,7 +60,7 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
 
     assert set(sets.values("output", "-f", playbook).values()) == {None, 29500}
     assert (sets.code, sets.rules) == (1, {(f"train-0{n}", "output.no-vm") for n in range(1, 5)})
-    assert sets("output", "-f", playbook, "--format", "env") == 1
+    assert sets("output", "-f", playbook, "-o", "env") == 1
     assert not cli.out
 
     assert sets("apply", playbook, "--yes") == 0
@@ -69,7 +69,7 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
     assert (sets.code, now) == (0, {**planned, "moid": now["moid"]})
     assert now["moid"].startswith("vm-")
 
-    assert sets("output", "-f", playbook, "--format", "env") == 0
+    assert sets("output", "-f", playbook, "-o", "env") == 0
     assert dict(part.split("=") for part in shlex.split(cli.out)) == {
         "MASTER_ADDR": "172.16.1.10",
         "ENDPOINT": "10.20.0.11:29500",
@@ -78,9 +78,9 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
         "PROFILE": "grid_a100-10c",
         "PORT": "29500",
     }
-    assert sets("output", "-f", playbook, "--format", "hostfile") == 0
+    assert sets("output", "-f", playbook, "-o", "hostfile") == 0
     assert cli.out.splitlines() == [f"{address} slots=1" for address in planned["nodes"]]
-    assert sets("output", "port", "-f", playbook, "--format", "hostfile") == 64
+    assert sets("output", "port", "-f", playbook, "-o", "hostfile") == 64
 
     grown = cli.file(FULL.replace("[01:04]", "[01:05]") + OUTPUTS)
     sets.values("output", "-f", grown)

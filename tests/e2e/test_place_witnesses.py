@@ -64,7 +64,7 @@ def test_each_planted_defect_of_a_place_is_found_and_goes_with_it(make_lab, cli,
     at_once = cli.file("interval: 0\n", "at-once.yml")
 
     def found():
-        cli("health", "direct,shared", "--format", "json", "--profile", at_once)
+        cli("health", "direct,shared", "-o", "json", "--profile", at_once)
         assert cli.out, cli.err
         vms = json.loads(cli.out)["vms"]
         return {(f["check"], f["verdict"], vm["vm"]) for vm in vms for f in vm["findings"] if f["verdict"] != "info"}

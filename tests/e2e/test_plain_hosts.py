@@ -126,7 +126,7 @@ def test_what_show_says_of_a_plain_host_is_what_it_is(run, tmp_path):
 
 
 def test_doctor_without_ssh_speaks_of_hosts_that_need_it(run):
-    code, (out, err), _ = run("doctor", "--format", "json")
+    code, (out, err), _ = run("doctor", "-o", "json")
     assert code in (0, 1), err
     said = [c for c in json.loads(out)["findings"] if "ssh" in (c["message"] + c["remedy"]).casefold()]
     assert {c["target"]["name"] for c in said} - {"files"} == {"gpu01.lab.local", "rdma01.lab.local"}

@@ -6,7 +6,7 @@ import json
 
 
 def test_the_farm_s_devices(cli, ledger):
-    assert cli("rdma", "devices", "--format", "json") == 0, cli.err
+    assert cli("rdma", "devices", "-o", "json") == 0, cli.err
     hosts = {h["host"]: h["devices"] for h in json.loads(cli.out)["hosts"]}
     assert set(hosts) == {"esx01.lab.local", "esx02.lab.local", "esx03.lab.local", "esx-odd.lab.local"}
     assert hosts["esx-odd.lab.local"] == []

@@ -58,7 +58,7 @@ def farm(make_lab, monkeypatch):
 
 
 def findings(cli, playbook, rule):
-    cli("check", *([cli.file(playbook)] if playbook else []), "--format", "json")
+    cli("check", *([cli.file(playbook)] if playbook else []), "-o", "json")
     found = json.loads(cli.out)["findings"]
     return {(f["verdict"], f["message"]) for f in found if f["rule"] == rule and f["target"]["name"] == ESX}
 
@@ -80,7 +80,7 @@ SHRINK = f"""
 
 def traced(cli):
     """Exit code of a trace of all paths, whether these are whole, and what each pair of VMs uses."""
-    code = cli("rdma", "trace", "train-*", "--format", "json")
+    code = cli("rdma", "trace", "train-*", "-o", "json")
     document = json.loads(cli.out)
     return code, {t["whole"] for t in document["traces"]}, {(*p["vms"], p["use"]) for p in document["pairs"]}
 
@@ -132,7 +132,7 @@ def test_the_tag_on_the_wrong_adapter_is_mended(farm, cli):
     verdict, message = only(findings(cli, play, "host.pvrdma-vmknic"))
     assert verdict == "warn"
     assert {"vmk0", "dvs-lan", "1500"} <= set(re.findall(r"[\w-]+", message))
-    cli("rdma", "trace", "train-*", "--format", "playbook")
+    cli("rdma", "trace", "train-*", "-o", "playbook")
     assert cli("apply", cli.file(cli.out), "--yes") == 0, cli.out + cli.err
     assert traced(cli) == (0, {True}, {("train-01", "train-02", "roce")})
     assert cli("rdma", "trace", "train-*") == 0, cli.out
@@ -140,7 +140,7 @@ def test_the_tag_on_the_wrong_adapter_is_mended(farm, cli):
 
 
 def firmware(cli, *more):
-    assert cli("rdma", "devices", ESX, "--format", "json", *more) == 0, cli.err
+    assert cli("rdma", "devices", ESX, "-o", "json", *more) == 0, cli.err
     (host,) = json.loads(cli.out)["hosts"]
     return {d["nic"]: (d["driver_version"], d["firmware"], d["firmware_unknown"]) for d in host["devices"]}
 

@@ -32,7 +32,7 @@ def _quick(monkeypatch):
 
 
 def owing(cli):
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     return {r["run"]: (r["state"], r["pending"]) for r in json.loads(cli.out)["runs"]}
 
 
@@ -97,7 +97,7 @@ def test_going_on_as_a_new_run_the_way_back_still_leads_to_before_the_first(lab,
     assert cli("apply", cli.file(MIG), "--yes", "--lock", "vcenter") == 1
     lab.clear_faults()
     (first,) = owing(cli)
-    assert cli("resume", "--reboot-again", "--yes", "--format", "json") == 0, cli.err
+    assert cli("resume", "--reboot-again", "--yes", "-o", "json") == 0, cli.err
     (second,) = set(owing(cli)) - {first}
     assert journal.open_run(second).run.rolls_back == ""
     assert journal.open_run(second).run.rolled_back is None

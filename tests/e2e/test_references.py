@@ -31,13 +31,13 @@ def test_values_of_another_playbook(sets, cli):
 
     assert sets("apply", servers, "--yes") == 0
     plan = cli.folder / "workers.json"
-    assert sets("plan", workers, "-o", plan) == 0
+    assert sets("plan", workers, "--to", plan) == 0
     (saved,) = [r for r in json.loads(plan.read_text())["desired"]["references"] if r["output"] == "cpus"]
     assert (saved["value"], saved["text"]) == (4, "${ref:servers.cpus}")
 
     cli.file(SERVERS + OUTPUTS.replace("CPUS", "6"), "servers.yml")
     assert (sets("apply", plan), cli.error) == (3, "plan.reference")
-    assert sets("plan", workers, "-o", plan) == 0
+    assert sets("plan", workers, "--to", plan) == 0
     assert sets("apply", plan) == 0
     assert sets("plan", workers, "--detailed-exitcode") == 0
 

@@ -56,7 +56,7 @@ def test_what_a_guest_reports_is_written_and_passes_the_check(cli, inventory, fa
     assert "reported" in written
     documents = [each for each in yaml.safe_load_all(written) if each]
     assert cli("render", family, "--check", cli.file(written, "written.yml")) == 0, cli.out
-    assert cli("render", family, "train-04", "-i", inventory, "--format", "json") == 0
+    assert cli("render", family, "train-04", "-i", inventory, "-o", "json") == 0
     assert json.loads(cli.out)["objects"] == documents
     assert len(ledger()) == before
     text = json.dumps(documents)
@@ -64,7 +64,7 @@ def test_what_a_guest_reports_is_written_and_passes_the_check(cli, inventory, fa
 
 
 def test_a_vm_that_holds_no_block_is_refused_and_a_name_is_suggested(cli, inventory):
-    assert cli("render", "spiderpool", "train-01", "-i", inventory, "--format", "json") == 1
+    assert cli("render", "spiderpool", "train-01", "-i", inventory, "-o", "json") == 1
     found = json.loads(cli.out)
     assert found["objects"] == []
     assert [each["rule"] for each in found["findings"]] == ["export.nothing"]
@@ -110,7 +110,7 @@ def test_vms_of_a_set_give_the_blocks_that_the_plan_printed_to_their_pods(cli, m
     planned = re.findall(r"172\.16\.\d+\.\d+/27", cli.out)
     assert set(planned) == {"172.16.0.1/27", "172.16.0.33/27"}
     assert cli("apply", cli.file(SET), "--yes", "-i", inventory) == 0, cli.err
-    assert cli("render", "network-operator", "train-*", "-i", inventory, "--format", "json") == 0, cli.out
+    assert cli("render", "network-operator", "train-*", "-i", inventory, "-o", "json") == 0, cli.out
     (pool,) = (each["spec"] for each in json.loads(cli.out)["objects"] if each["kind"] == "CIDRPool")
     assert pool["staticAllocations"] == [
         {"nodeName": "train-01", "prefix": "172.16.0.0/27", "gateway": "172.16.0.30"},

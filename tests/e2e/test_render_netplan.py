@@ -24,7 +24,7 @@ def test_the_network_file_of_a_vm_is_printed_as_the_vm_carries_it(soap, cli):
     reconfigure(soap, vm, extraConfig=[option(k, v) for k, v in extra_config(guest).items()])
     assert cli("render", "netplan", "train-01") == 0
     assert yaml.safe_load(cli.out) == {"network": json.loads(json.dumps(network_config(guest.nics)))}
-    assert cli("render", "netplan", "train-01", "train-02", "--format", "json") == 1
+    assert cli("render", "netplan", "train-01", "train-02", "-o", "json") == 1
     one, two = json.loads(cli.out)["vms"]
     assert (one["vm"], len(one["nics"]), one["problems"]) == ("train-01", 2, [])
     assert (two["vm"], two["network"], two["reason"]) == ("train-02", None, "it has no guestinfo.metadata")

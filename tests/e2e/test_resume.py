@@ -144,7 +144,7 @@ NO_VGPU = "- vms: train-[01:04]\n  vgpu: []\n"
 
 
 def state_of(cli, run):
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     return next(r["state"] for r in json.loads(cli.out)["runs"] if r["run"] == run)
 
 

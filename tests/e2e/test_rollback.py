@@ -63,6 +63,6 @@ def test_the_farm_is_as_before_but_for_what_is_named(cli, farm, name):
     runs = len(cli.states())
     assert cli("rollback", run, "--yes") == 0
     assert stays(cli.out) == named  # said again, though there is nothing left to do
-    assert cli("rollback", run, "--yes", "--format", "json") == 0
+    assert cli("rollback", run, "--yes", "-o", "json") == 0
     assert {line.partition(" stays: ")[2] for line in cli.text("rollback.stays").splitlines()} == named
     assert len(cli.states()) == runs, "there was nothing left to do"

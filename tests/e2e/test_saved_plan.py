@@ -22,7 +22,7 @@ FLIPS = 500
 @pytest.fixture
 def saved(cli, tmp_path):
     path = tmp_path / "plan.json"
-    assert cli("plan", MISSION, "-o", path) == 0
+    assert cli("plan", MISSION, "--to", path) == 0
     return path
 
 
@@ -179,7 +179,7 @@ def test_only_a_saved_plan_is_overwritten(cli, tmp_path, lab, what):
     path = tmp_path / "kept.yml"
     path.write_bytes(KEPT[what])
     logins = lab.get("/lab/farm")["logins"]
-    assert cli("plan", path if what == "a playbook" else MISSION, "-o", path) == 64
+    assert cli("plan", path if what == "a playbook" else MISSION, "--to", path) == 64
     assert cli.error == "usage.not-overwritten"
     assert path.read_bytes() == KEPT[what]
     assert lab.get("/lab/farm")["logins"] == logins, "nothing is read for a plan that cannot be saved"
@@ -190,14 +190,14 @@ def test_a_link_and_a_pipe_are_not_overwritten(cli, tmp_path):
     link.symlink_to(tmp_path / "nowhere")
     os.mkfifo(pipe)
     for path in (link, pipe):
-        assert cli("plan", MISSION, "-o", path) == 64
+        assert cli("plan", MISSION, "--to", path) == 64
     assert link.is_symlink()
     assert pipe.is_fifo()
 
 
 def test_an_older_plan_is_overwritten_also_an_edited_one(cli, saved):
     saved.write_text(json.dumps({**json.loads(saved.read_text()), "playbook": "edited"}))
-    assert cli("plan", MISSION, "-o", saved) == 0, cli.err
+    assert cli("plan", MISSION, "--to", saved) == 0, cli.err
     assert cli("apply", saved) == 0, cli.err
 
 

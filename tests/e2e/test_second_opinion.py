@@ -21,7 +21,7 @@ OBJECTS = {"on": "CheckVmConfig_Task", "do": {"check-finds": "CannotUseNetwork"}
 
 
 def only_run(cli):
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     (run,) = json.loads(cli.out)["runs"]
     return run["run"]
 
@@ -36,7 +36,7 @@ def on(cli, make_lab, monkeypatch):
         if rules:
             lab.set_faults(list(rules))
         own = "-i", cli.file(INVENTORY, "inventory.yml"), cli.file(playbook)
-        code = cli("plan", *own, "--format", "json")
+        code = cli("plan", *own, "-o", "json")
         return lab, own, code, json.loads(cli.out)
 
     return start
@@ -153,7 +153,7 @@ def test_a_power_on_that_only_the_requirements_refuse_stays_refused(off, cli):
     assert "admission.vcpus" in both
     assert "vcenter.check" not in both, "vCenter's fault is the one that the requirement foresees"
     off.lab.set_faults([{"on": "CheckPowerOn_Task", "do": "check-passes"}])
-    assert off("plan", cli.file(text), "--format", "json") == 1
+    assert off("plan", cli.file(text), "-o", "json") == 1
     plan = json.loads(cli.out)
     assert "admission.vcpus" in {rule for _, rule in refusals(plan)}
     assert "vcenter.admits" in remarks(plan)

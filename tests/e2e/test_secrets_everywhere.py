@@ -116,13 +116,13 @@ def after_failed_run(sets, cli, tmp_path, hook):
     texts = {}
     for form in ("text", "json"):
         more = ("--notify-command", command, "--notify-webhook", url, "--notify-secret", "env:I29_SIGNS")
-        assert sets("apply", tmp_path / "play.yml", "--yes", "--format", form, *more) == 1, cli.err
+        assert sets("apply", tmp_path / "play.yml", "--yes", "-o", form, *more) == 1, cli.err
         texts |= {f"apply {form}, out": cli.out, f"apply {form}, err": cli.err, f"{form}: command": out.read_text()}
         run = json.loads(json.loads(out.read_text())[2])["run"]
     for form in REPORTS:
-        assert cli("report", run, "--format", form) == 0, cli.err
+        assert cli("report", run, "-o", form) == 0, cli.err
         texts[f"report {form}"] = cli.out
-    for command in (["runs"], ["runs", "--format", "json"], ["runs", run]):
+    for command in (["runs"], ["runs", "-o", "json"], ["runs", run]):
         cli(*command)
         texts[" ".join(command)] = cli.out + cli.err
     texts["webhook"] = "\n".join(hook.bodies)
@@ -194,7 +194,7 @@ def test_the_password_of_a_vcenter_that_quotes_the_login(sets, cli, farm_of, sch
     sets.lab.set_faults([{"on": "Login", "do": {"fault-echoes": "InvalidRequest"}}])
     texts = {}
     for command in (["plan", cli.file(play("train-01", nics=1))], ["check"], ["show"], ["doctor"]):
-        for form in ([], ["--format", "json"]):
+        for form in ([], ["-o", "json"]):
             code = cli(*command, *form, "-i", path)
             texts[f"{command[0]} {form}"] = f"{code} {cli.out} {cli.err}"
             assert code != 0, texts

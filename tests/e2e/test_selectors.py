@@ -87,7 +87,7 @@ def test_the_number_of_requests_for_tags_does_not_depend_on_the_objects(cli, lab
 def test_a_saved_plan_is_stale_once_it_would_mean_others(cli, labelled, new_client, tmp_path):
     playbook = cli.file("- vms: {power: off, without: {names: 'web-*'}}\n  hardware: {version: 19}\n")
     saved = tmp_path / "plan.json"
-    assert cli("plan", playbook, "-o", saved) == 0, cli.out + cli.err
+    assert cli("plan", playbook, "--to", saved) == 0, cli.out + cli.err
     assert {i["target"]["name"] for i in cli.plan(playbook)["items"]} == {"train-04"}
     client = new_client(labelled)
     client.wait(client.vm("train-01").PowerOffVM_Task())
@@ -96,7 +96,7 @@ def test_a_saved_plan_is_stale_once_it_would_mean_others(cli, labelled, new_clie
     assert cli.error == "plan.stale"
     assert "train-01" in cli.err
     assert len(ledger(labelled)) == before
-    assert cli("plan", playbook, "-o", tmp_path / "again.json") == 0
+    assert cli("plan", playbook, "--to", tmp_path / "again.json") == 0
     assert cli("apply", tmp_path / "again.json") == 0, cli.out + cli.err
 
 
@@ -154,7 +154,7 @@ def test_a_mistake_in_a_selector_is_shown_at_its_place(cli, labelled):
 
 
 def checks(cli, *arguments):
-    assert cli("doctor", *arguments, "--format", "json") in (0, 1, 2), cli.err
+    assert cli("doctor", *arguments, "-o", "json") in (0, 1, 2), cli.err
     return [c for c in json.loads(cli.out)["findings"] if c["target"]["name"] == "tags"]
 
 

@@ -28,7 +28,7 @@ class Farm:
         return self.cli.out
 
     def document(self, *words, code=0):
-        return json.loads(self(*words, "--format", "json", code=code))
+        return json.loads(self(*words, "-o", "json", code=code))
 
     def apply(self, text):
         playbook = self.cli.file(text)

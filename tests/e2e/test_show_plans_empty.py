@@ -159,7 +159,7 @@ def judge(cli, ssh, pattern="", whole=""):
     groups = [name for play in plays(shown).values() for name in play.get("port_groups", ())]
     assert not [name for name in groups if name.endswith("-DVUplinks")], "a switch brings these by itself"
     playbook = cli.file(shown)
-    assert cli("plan", playbook, "--format", "json", "--detailed-exitcode", *ssh) == 0, shown + cli.out + cli.err
+    assert cli("plan", playbook, "-o", "json", "--detailed-exitcode", *ssh) == 0, shown + cli.out + cli.err
     document = json.loads(cli.out)
     assert document["steps"] == document["problems"] == []
     if pattern:

@@ -182,7 +182,7 @@ def test_a_credential_that_one_host_refused_starts_no_service_on_another(cli, le
 def test_a_saved_plan_is_proved_as_well(cli, ledger, inventory, play):
     where = inventory()
     saved = cli.folder / "plan.json"
-    assert cli("plan", play(), "-i", where, "-o", saved) == 0, cli.out + cli.err
+    assert cli("plan", play(), "-i", where, "--to", saved) == 0, cli.out + cli.err
     before = ledger()
     inventory(**wrong_password(cli))
     assert cli("apply", saved, "-i", where) == 4, cli.out + cli.err

@@ -47,7 +47,7 @@ def test_a_guest_that_is_not_ready_is_not_waited_for(cli, make_lab, monkeypatch,
     lab = make_lab(FARM.replace("guest_seconds: 0.1", "guest_seconds: 300"))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     inventory = cli.file(POOLS, "inventory.yml")
-    process = Process(lab, "apply", "-i", inventory, cli.file(play("train-01", nics=1)), "--yes", "--format", "json")
+    process = Process(lab, "apply", "-i", inventory, cli.file(play("train-01", nics=1)), "--yes", "-o", "json")
     took, code = stopped(process, number, "the guest has not said that it is ready")
     assert code == CODES[number], process.said
     assert took < AT_MOST + BUSY, process.said
@@ -60,7 +60,7 @@ def test_a_guest_that_is_not_ready_is_not_waited_for(cli, make_lab, monkeypatch,
 @pytest.mark.parametrize("number", list(CODES))
 def test_a_task_of_someone_else_is_not_waited_for(lab, cli, ledger, number):
     lab.set_faults("- {on: ReconfigVM_Task, target: train-01, do: {fault: TaskInProgress}}\n")
-    process = Process(lab, "apply", "-i", INVENTORY, cli.file(KEY), "--yes", "--format", "json")
+    process = Process(lab, "apply", "-i", INVENTORY, cli.file(KEY), "--yes", "-o", "json")
     took, code = stopped(process, number, "trying again")
     assert code == CODES[number], process.said
     assert took < AT_MOST + BUSY, process.said
@@ -74,7 +74,7 @@ def test_a_task_of_someone_else_is_not_waited_for(lab, cli, ledger, number):
 def test_what_a_window_has_taken_out_is_put_back(lab, cli, ledger):
     """The host is busy with a task of someone else when its VMs are off already: they run again before the end."""
     lab.set_faults("- {on: EnterMaintenanceMode_Task, do: {fault: TaskInProgress}}\n")
-    process = Process(lab, "apply", "-i", INVENTORY, cli.file(WINDOW), "--yes", "--format", "json")
+    process = Process(lab, "apply", "-i", INVENTORY, cli.file(WINDOW), "--yes", "-o", "json")
     took, code = stopped(process, signal.SIGTERM, "trying again")
     assert code == 143, process.said
     assert took < AT_MOST + BUSY, process.said

@@ -145,13 +145,13 @@ def order(entries, mtu):
 def test_frames_are_never_larger_than_the_switch(cli, ledger):
     """Lowered: who sends first, then the switch. Raised, as by a rollback: the other way round."""
     lower = cli.file(LOWER, "lower.yml")
-    assert cli("apply", lower, "--yes", "--format", "json") == 0, cli.out + cli.err
+    assert cli("apply", lower, "--yes", "-o", "json") == 0, cli.out + cli.err
     run = json.loads(cli.out.splitlines()[0])["run"]
     assert calls(ledger())[0] == ("dvs-rdma", "EnableNetworkResourceManagement")
     assert order(ledger(), 1500) == [*HOSTS, "dvs-rdma"]
     assert cli("plan", lower, "--detailed-exitcode") == 0, cli.out
     before = len(ledger())
-    assert cli("rollback", run, "--yes", "--format", "json") == 0, cli.out + cli.err
+    assert cli("rollback", run, "--yes", "-o", "json") == 0, cli.out + cli.err
     run = json.loads(cli.out.splitlines()[0])["run"]
     assert order(ledger()[before:], 9000) == ["dvs-rdma", *HOSTS]
     before = len(ledger())

@@ -185,7 +185,7 @@ def books(cli):
 
 def permissions(cli, book):
     """Exit code and needs of `doctor --permissions`."""
-    code = cli("doctor", "--permissions", book, "-i", INVENTORY, "--format", "json")
+    code = cli("doctor", "--permissions", book, "-i", INVENTORY, "-o", "json")
     return code, json.loads(cli.out)["privileges"]
 
 

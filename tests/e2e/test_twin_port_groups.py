@@ -116,7 +116,7 @@ def test_a_vm_is_connected_to_the_one_that_is_named(twins, new_client, kind, nam
 def test_an_rdma_adapter_is_connected_to_the_one_that_is_named(twins, new_client, name):
     applied(twins, on_vm("pvrdma", name))
     assert switches_of(new_client, twins.lab, "old-01") == ["dvs-a"]
-    assert twins("rdma", "trace", "old-01", "-i", twins.inventory, "--format", "json") in (0, 2)
+    assert twins("rdma", "trace", "old-01", "-i", twins.inventory, "-o", "json") in (0, 2)
     assert {t["port_group"] for t in json.loads(twins.out)["traces"]} == {"dvs-a/vlan-20"}
 
 
@@ -179,5 +179,5 @@ def test_a_pool_is_for_the_port_group_that_it_names(twins, affinity, address):
     rest = "  rest: {subnet: 10.40.0.0/24, default: true}\n"
     twins.inventory = twins.file(INVENTORY + own + rest, "inventory.yml")
     applied(twins, made("vlan-20", "gpu-b").replace("addresses: mgmt", "addresses: auto"))
-    assert twins("ipam", "show", "-i", twins.inventory, "--format", "json") == 0
+    assert twins("ipam", "show", "-i", twins.inventory, "-o", "json") == 0
     assert [lease["address"].startswith(address) for lease in json.loads(twins.out)["leases"]] == [True]

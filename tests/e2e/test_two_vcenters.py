@@ -67,13 +67,13 @@ def test_the_vcenter_is_in_whatever_a_run_leaves_and_no_password_is(cli, sites, 
     address = f"127.0.0.1:{sites['munich'].port}"
     world = {"name": "munich", "address": address, "user": "administrator@vsphere.local", "lab": False}
     playbook, saved = cli.file(PLAY), tmp_path / "plan.json"
-    assert cli("plan", playbook, "-i", both, "--vcenter", "munich", "-o", saved) == 0, cli.err
+    assert cli("plan", playbook, "-i", both, "--vcenter", "munich", "--to", saved) == 0, cli.err
     assert world.items() <= json.loads(saved.read_text("utf-8"))["world"].items()
-    assert cli("apply", saved, "-i", both, "--format", "json") == 0, cli.err
+    assert cli("apply", saved, "-i", both, "-o", "json") == 0, cli.err
     first, written = json.loads(cli.out.splitlines()[0]), cli.out
     assert world.items() <= first["world"].items()
     assert first["world"]["found"]
-    assert cli("show", first["run"], "--format", "json") == 0
+    assert cli("show", first["run"], "-o", "json") == 0
     assert json.loads(cli.out)["world"] == first["world"]
     written += cli.out
     place = f"munich ({address}) as administrator@vsphere.local"
@@ -102,7 +102,7 @@ def test_a_saved_plan_of_one_is_refused_on_the_other(cli, sites, both, tmp_path)
     """Names of the one do not exist on the other: that is said of the vCenter, and not of each name."""
     saved = tmp_path / "plan.json"
     playbook = cli.file("- vms: berlin-[01:02]\n  hardware: {version: 19}\n")
-    assert cli("plan", playbook, "-i", both, "--vcenter", "berlin", "-o", saved) == 0, cli.err
+    assert cli("plan", playbook, "-i", both, "--vcenter", "berlin", "--to", saved) == 0, cli.err
     other = cli.file(f"vcenters:\n{entry('berlin', sites['munich'])}", "munich.yml")
     for given in (("-i", both, "--vcenter", "munich"), ("-i", other)):
         assert cli("apply", saved, *given) == 3
@@ -117,7 +117,7 @@ def test_runs_name_their_vcenter_and_are_continued_there_only(cli, sites, both):
     playbook = cli.file(PLAY)
     for site in SITES:
         assert cli("apply", playbook, "-i", both, "--vcenter", site, "--yes") == 0, cli.err
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     runs = {run["vcenter"]: run["run"] for run in json.loads(cli.out)["runs"]}
     assert set(runs) == {"berlin", "munich"}
     for site in SITES:

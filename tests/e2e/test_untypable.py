@@ -41,7 +41,7 @@ def test_a_plan_that_changes_nothing_names_it_too(cli, answers):
     if cli("show", "esx03.lab.local") == 0:
         playbook = cli.file(cli.out)
     answers(in_object("infra-01", "runtime.powerState"), rb'\1 xsi:type="FutureState">\2')
-    assert cli("plan", playbook, "--format", "json") == 0, cli.err
+    assert cli("plan", playbook, "-o", "json") == 0, cli.err
     document = json.loads(cli.out)
     assert document["steps"] == []
     assert [f["rule"] for f in document["findings"]] == ["vcenter.answers"]

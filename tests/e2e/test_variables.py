@@ -21,7 +21,7 @@ def document(cli):
 
 def test_two_sites_from_one_playbook(cli, ledger, tmp_path):
     for site, host, servers in ((BERLIN, "esx01.lab.local", "10.10.0.1"), (MUNICH, "esx02.lab.local", "10.20.0.1")):
-        assert cli("plan", SITES, *site, "--format", "json") == 0
+        assert cli("plan", SITES, *site, "-o", "json") == 0
         found = document(cli)
         assert {i["target"]["name"] for i in found["items"] if i["target"]["kind"] == "host"} == {host}
         value = next(v for v in found["variables"] if v["name"] == "time_servers")
@@ -35,7 +35,7 @@ def test_two_sites_from_one_playbook(cli, ledger, tmp_path):
     assert cli("verify", SITES, *BERLIN, "--var", "cpu_mhz=4001") == 2
 
     plan = tmp_path / "plan.json"
-    assert cli("plan", SITES, *BERLIN, "--var", "cpu_mhz=5000", "-o", plan) == 0
+    assert cli("plan", SITES, *BERLIN, "--var", "cpu_mhz=5000", "--to", plan) == 0
     assert "--var cpu_mhz" not in cli.err, "a saved plan has its values"
     assert {v["name"]: v["value"] for v in json.loads(plan.read_text())["variables"]}["cpu_mhz"] == 5000
     assert cli("apply", plan, "--var", "cpu_mhz=6000", "--yes") == 64
@@ -49,7 +49,7 @@ def test_hosts_have_values_of_their_own_and_a_saved_plan_keeps_them(cli, tmp_pat
     groups = "hosts: {both: {names: ['esx[01:02].lab.local'], vars: {server: 10.0.0.7}}}\n"
     inventory.write_text(f"lab: true\n{groups}host_vars: {{esx02.lab.local: {{server: 10.0.0.8}}}}\n")
     playbook.write_text("- vars: {server: {type: text}}\n- hosts: both\n  ntp: {servers: ['${server}']}\n")
-    assert cli("plan", playbook, "-i", inventory, "-o", plan) == 0
+    assert cli("plan", playbook, "-i", inventory, "--to", plan) == 0
     assert "server = 10.0.0.8 for esx02.lab.local" in cli.out
     assert cli("apply", plan, "-i", inventory, "--yes") == 0
     assert cli("show", "esx0[1:2].lab.local", "-i", inventory) == 0
@@ -117,7 +117,7 @@ def test_the_values_shown_are_those_of_what_limit_and_kind_leave(cli, tmp_path, 
     playbook, inventory = tmp_path / "p.yml", tmp_path / "i.yml"
     playbook.write_text(SEVERAL)
     inventory.write_text(OF_HOSTS)
-    assert cli("plan", playbook, "-i", inventory, *narrow, "--format", "json") in (0, 1), cli.err
+    assert cli("plan", playbook, "-i", inventory, *narrow, "-o", "json") in (0, 1), cli.err
     found = [v for v in document(cli)["variables"] if v["used"]]
     assert [f"{v['name']} {v['value'][0] if v['name'] == 'servers' else v['value']}" for v in found] == shown
     assert all(v["targets"] for v in found if v["name"] == "servers"), "no host takes the default"
@@ -128,7 +128,7 @@ def test_values_of_hosts_are_those_of_the_hosts_that_limit_leaves(cli, tmp_path)
     playbook.write_text("- vars: {servers: [10.0.0.1]}\n- hosts: gpu_hosts\n  ntp: {servers: '${servers}'}\n")
     inventory.write_text(OF_HOSTS.replace("host_vars", "x-none"))
     for limit, level in (("esx01.lab.local", "group hall"), ("esx02.lab.local", "default")):
-        assert cli("plan", playbook, "-i", inventory, "--limit", limit, "--format", "json") == 0, cli.err
+        assert cli("plan", playbook, "-i", inventory, "--limit", limit, "-o", "json") == 0, cli.err
         assert [v["level"] for v in document(cli)["variables"]] == [level]
 
 

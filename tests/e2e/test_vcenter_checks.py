@@ -46,7 +46,7 @@ def test_a_refusal_of_vcenter_refuses_the_plan(cli, ledger, refused):
 
 def test_a_saved_plan_is_asked_about_again(cli, ledger, refused, tmp_path):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(PLAY), "-o", saved) == 0
+    assert cli("plan", cli.file(PLAY), "--to", saved) == 0
     refused()
     assert cli("apply", saved) == 1
     assert ledger() == []
@@ -54,7 +54,7 @@ def test_a_saved_plan_is_asked_about_again(cli, ledger, refused, tmp_path):
 
 def test_what_vcenter_accepts_is_carried_out(cli, ledger, tmp_path):
     saved = tmp_path / "plan.json"
-    assert cli("plan", cli.file(PLAY), "-o", saved) == 0
+    assert cli("plan", cli.file(PLAY), "--to", saved) == 0
     assert cli("apply", saved) == 0, cli.err
     assert [e["call"] for e in ledger("train-04")] == ["ReconfigVM_Task"]
 

@@ -76,7 +76,7 @@ def test_vms_share_gpu_instances(cli, farm):
     gpu = lab.get("/lab/farm")["hosts"][0]["gpus"][0]
     assert [i["profile"] for i in gpu["instances"]] == ["1g.24gb", "1g.24gb"]
     assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
-    assert cli("capacity", "--format", "json") == 0
+    assert cli("capacity", "-o", "json") == 0
     assert '"nvidia_rtx_pro_6000_blackwell_dc-1-3q": 23' in cli.out
 
 

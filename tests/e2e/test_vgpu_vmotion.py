@@ -166,7 +166,7 @@ def test_vms_with_slices_move_to_slices_that_are_free(cli, lab, ledger, farm):
 def test_a_vm_that_came_meanwhile_is_not_waited_for(cli, lab, ledger, new_client):
     soap = new_client(lab)
     path = cli.folder / "plan.json"
-    assert cli("plan", cli.file(play("esx03.lab.local")), "-o", path) == 0, cli.out
+    assert cli("plan", cli.file(play("esx03.lab.local")), "--to", path) == 0, cli.out
     soap.wait(soap.vm("a").MigrateVM_Task(host=soap.host("esx03"), priority="defaultPriority"))
     before = len(ledger())
     assert cli("apply", path, "--yes") != 0

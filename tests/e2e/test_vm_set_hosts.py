@@ -23,7 +23,7 @@ def gpus(names, profile, **fields):
 
 
 def test_the_plan_says_why_a_vm_is_on_its_host(sets, cli):
-    assert sets("plan", cli.file(gpus("train-[01:03]", "grid_a100-20c")), "--format", "json") == 0
+    assert sets("plan", cli.file(gpus("train-[01:03]", "grid_a100-20c")), "-o", "json") == 0
     notes = sorted(
         n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"] if n.startswith("on ")
     )
@@ -142,7 +142,7 @@ def test_the_vms_of_a_set_are_on_one_leaf(sets, cli):
 
 def test_a_set_that_has_room_on_several_leaves_only_says_so(sets, cli):
     sets.inventory = cli.file(INVENTORY + LEAVES, "leaves.yml")
-    assert sets("plan", cli.file(on_leaves("train-[01:02]", anti_affinity="must")), "--format", "json") == 0
+    assert sets("plan", cli.file(on_leaves("train-[01:02]", anti_affinity="must")), "-o", "json") == 0
     notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
     assert "leaf-a has room for 1 of 2 VMs" in notes[0]
     assert sets.refused(on_leaves("train-[01:02]", anti_affinity="must", one_leaf="must")) == {"vm_set.leaves"}
@@ -166,7 +166,7 @@ def test_the_plan_says_on_which_numa_nodes_gpus_and_rails_are(sets, cli, make_la
     sets.lab = make_lab(farm)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
     more = "  hardware: {version: 19}\n  vgpu: [grid_a100-20c]\n"
-    assert sets("plan", cli.file(HOSTS + play("train-01", cards=(RAIL,), more=more)), "--format", "json") == 0, cli.out
+    assert sets("plan", cli.file(HOSTS + play("train-01", cards=(RAIL,), more=more)), "-o", "json") == 0, cli.out
     notes = [n for i in json.loads(cli.out)["items"] if i["kind"] == "vm_set" for n in i["notes"]]
     assert f"NUMA of esx02.lab.local: {words}" in notes
 

@@ -99,7 +99,7 @@ def test_a_rollback_names_the_vms_that_stay(sets, cli):
 def test_what_a_guest_finds_at_its_boot_is_no_success(sets, cli, fault, rule):
     sets.lab.set_faults(f"- {{on: PowerOnVM_Task, nth: 1, do: {fault}}}")
     playbook = cli.file(play("train-01", nics=1))
-    assert sets("apply", playbook, "--yes", "--format", "json") == 1
+    assert sets("apply", playbook, "--yes", "-o", "json") == 1
     assert cli.failed == {("train-01", rule)}
     sets.lab.clear_faults()
     assert len(sets.ledger("train-01", "CloneVM_Task")) == 1
@@ -218,7 +218,7 @@ def test_vms_in_a_datastore_cluster_are_where_most_space_is_left(stores, cli):
 def test_more_cpus_are_given_in_a_power_cycle_that_ends_with_a_ready_guest(sets, cli):
     sets.applied(play("train-01", nics=1, cpus=2))
     playbook = cli.file(play("train-01", nics=1, cpus=4))
-    assert sets("plan", playbook, "--format", "json") == 0
+    assert sets("plan", playbook, "-o", "json") == 0
     assert [(a["check"], a["note"]) for a in json.loads(cli.out)["answers"]] == [("CheckVmConfig", "")]
     sets.applied(play("train-01", nics=1, cpus=4))
     assert len(sets.ledger("train-01", "PowerOnVM_Task")) == 2

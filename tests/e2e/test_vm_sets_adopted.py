@@ -133,7 +133,7 @@ def test_a_vm_that_lost_its_mark_gets_it_again(sets, cli, new_client):
 def refused(sets, cli, *names, text=TWO):
     """The rules for which an adoption is refused; nothing was changed."""
     before = len(sets.ledger())
-    assert sets("adopt", cli.file(text), *names, "--yes", "--format", "json") == 1, cli.out + cli.err
+    assert sets("adopt", cli.file(text), *names, "--yes", "-o", "json") == 1, cli.out + cli.err
     assert len(sets.ledger()) == before
     assert sets("adopt", cli.file(text), *names, "--dry-run") == 1
     return {word.strip("[]") for word in cli.out.split() if word.startswith("[vm_set.")}

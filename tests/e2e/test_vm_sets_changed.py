@@ -20,7 +20,7 @@ def one(sets, new_client):
 
 def effects(sets, text):
     """What the plan says that each changed field of the set takes, and the rules of its problems."""
-    sets("plan", sets.cli.file(text), "--format", "json")
+    sets("plan", sets.cli.file(text), "-o", "json")
     plan = json.loads(sets.cli.out)
     said = {c["field"]: c.get("effect") for i in plan["items"] if i["kind"] == "vm_set" for c in i["changes"]}
     return said, {p["rule"] for p in plan["problems"]}

@@ -40,7 +40,7 @@ def test_yes_alone_destroys_nothing(two, cli):
     assert two("apply", less, "--yes", "--destroy", 2) == 3
     assert cli.error == "destroy.other-number"
     plan = less.with_name("plan.json")
-    assert two("plan", less, "-o", plan) == 0
+    assert two("plan", less, "--to", plan) == 0
     assert two("apply", plan) == 64, "a saved plan is no confirmation of this, either"
     assert two("apply", plan, "--yes") == 64
     assert destroyed(two) == []
@@ -209,7 +209,7 @@ def linked(soap, source, name):
 
 def test_a_vm_whose_disks_others_go_on_from_stays(known, cli):
     linked(known.client, "train-02", "child")
-    assert known("destroy", "train", "--yes", "--destroy", 2, "--format", "json") == 1
+    assert known("destroy", "train", "--yes", "--destroy", 2, "-o", "json") == 1
     assert "child" in cli.err + cli.out
     assert destroyed(known) == []
     assert known("destroy", "train", "--limit", "train-01", "--yes", "--destroy", 1) == 0, "which has no children"
@@ -226,7 +226,7 @@ def test_a_clone_under_way_is_waited_for_before_its_set_is_destroyed(known, cli,
     until(lambda: known.lab.get("/lab/faults")["fired"])
     run.send(signal.SIGKILL)
     run.wait()
-    assert known("destroy", "train", "--yes", "--destroy", 2, "--format", "json") == 1
+    assert known("destroy", "train", "--yes", "--destroy", 2, "-o", "json") == 1
     assert "ubuntu-22.04" in cli.err
     assert known("destroy", "train", "--dry-run") == 1
     assert "[vm_set.clone-running]" in cli.out

@@ -175,7 +175,7 @@ def test_a_broken_playbook_ends_it_at_once(cli):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_it_ends_with_a_signal_within_two_seconds_and_logs_out(cli, lab, number, code):
     playbook = cli.file(PLAY % 0)
-    process = Process(lab, "verify", "-i", INVENTORY, playbook, "--watch", "--format", "json")
+    process = Process(lab, "verify", "-i", INVENTORY, playbook, "--watch", "-o", "json")
     assert process.until(lambda out: out), process.said
     began = time.monotonic()
     process.send(number)
@@ -198,7 +198,7 @@ def test_a_run_is_notified_of_with_its_end(cli, sink):
 
 
 def cli_runs(cli):
-    assert cli("runs", "--format", "json") == 0
+    assert cli("runs", "-o", "json") == 0
     return cli.out
 
 

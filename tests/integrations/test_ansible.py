@@ -122,7 +122,7 @@ def test_a_run_changes_once_and_is_then_as_wanted(lab, play, tmp_path):
 
 
 def test_a_saved_plan_is_carried_out_and_a_stale_one_refused(lab, play, tmp_path):
-    argv = [sys.executable, "-m", "vsphere_ai", "plan", "-i", INVENTORY, UPGRADE, "-o", tmp_path / "plan.json"]
+    argv = [sys.executable, "-m", "vsphere_ai", "plan", "-i", INVENTORY, UPGRADE, "--to", tmp_path / "plan.json"]
     subprocess.run(argv, check=True, capture_output=True)
     task = {**apply(plan="plan.json"), "ignore_errors": True}
     shown = {**apply(plan="plan.json"), "check_mode": True}

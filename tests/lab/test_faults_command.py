@@ -40,7 +40,7 @@ def test_set_list_add_clear(cli, lab, soap, file):
     assert code == 0
     assert "1   {on: PowerOnVM_Task, nth: 1, do: lost-reply}" in out
     assert "lost-reply  after   PowerOnVM_Task" in out
-    shown = json.loads(cli("faults", "list", "--format", "json")[1])
+    shown = json.loads(cli("faults", "list", "-o", "json")[1])
     assert (shown["schema_version"], shown["seed"], len(shown["rules"])) == (1, 4, 3)
     assert cli("faults", "clear")[0] == 0
     assert lab.get("/lab/faults")["rules"] == []
@@ -118,7 +118,7 @@ def test_mark_and_check(cli, lab, soap):
     assert "VIOLATED" not in out
     assert cli("judge", "--since", "0")[0] == 1
     assert cli("judge", "--since", "0", "--skip", "power", "--skip", "sessions")[0] == 0
-    shown = json.loads(cli("judge", "--since", "0", "--format", "json", "--max-down", "2")[1])
+    shown = json.loads(cli("judge", "--since", "0", "-o", "json", "--max-down", "2")[1])
     assert (shown["schema_version"], shown["ok"], shown["since"]) == (1, False, 0)
     code, _, err = cli("judge", "--skip", "nonsense")
     assert code == 64

@@ -205,7 +205,7 @@ def test_an_edited_plan_is_refused(plan, edit):
     edit(document)
     with refused(Conflict, "plan.edited", "plan.json") as caught:
         open_saved(json.dumps(document), "plan.json")
-    assert "-o" in caught.value.remedy
+    assert "--to" in caught.value.remedy
     assert caught.value.exit_code == 3
 
 

@@ -67,7 +67,7 @@ def test_two_runs_at_once_make_each_vm_once_and_share_no_address(world, other):
     """The same set, then another one out of the same pool: the later run is refused, and does it when it is free."""
     rest = world.book(play("other-set-[01:07]", name="other-set", cards=CARD), "rest.yml")
     saved = world.folder / "rest.json"
-    assert other("plan", rest, "-o", saved).code == 0
+    assert other("plan", rest, "--to", saved).code == 0
     going = held(world, world.three)
     assert other("apply", world.three, "--yes").code == 7
     assert other("apply", rest, "--yes").code == 7
@@ -159,7 +159,7 @@ def test_a_farm_that_changes_between_plan_and_apply(world, new_client, what):
     change, rule = CHANGES[what]
     card = ("{name: data, port_group: dvpg-storage, addresses: storage}",)
     book, saved = world.book(play("train-[01:02]", cards=card)), world.folder / "old.json"
-    assert world("plan", book, "-o", saved).code == 0
+    assert world("plan", book, "--to", saved).code == 0
     going = held(world, book)
     change(new_client(world.lab))
     ended = released(world, going)

@@ -55,7 +55,7 @@ class World:
         return [r for r in self.runs() if r["state"] != "finished"]
 
     def leases(self):
-        held = self("ipam show", "--format", "json")
+        held = self("ipam show", "-o", "json")
         return sorted(x["address"].partition("/")[0] for x in json.loads(held.text)["leases"])
 
     def judge(self, playbook, names, said="", *, sets=("train",), nics=2):

@@ -180,7 +180,7 @@ def plan(twins, tool, inventory_of, tmp_path):
     def run(pattern, *more):
         path = tmp_path / "play.yml"
         path.write_text(json.dumps([{"vms": pattern, "hardware": {"version": 19}}]), encoding="utf-8")
-        code = tool("plan", path, "-i", inventory, "--format", "json", *more)
+        code = tool("plan", path, "-i", inventory, "-o", "json", *more)
         return code, [i["target"]["ref"] for i in json.loads(tool.out)["items"]] if code == 0 else []
 
     yield run

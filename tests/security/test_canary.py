@@ -214,9 +214,9 @@ def case(canary_lab, tmp_path):
 
 def test_a_run_leaves_no_password_anywhere(case):
     playbook = PLAYBOOKS / "ai-ready-cluster.yml"
-    assert case.run("plan", "plan", playbook, "-o", "plan.json").returncode == 0, case.texts
+    assert case.run("plan", "plan", playbook, "--to", "plan.json").returncode == 0, case.texts
     for command in (["plan", playbook], ["check"], ["verify", playbook], ["capacity"], ["doctor"]):
-        case.run(f"{command[0]} json", *command, "--format", "json")
+        case.run(f"{command[0]} json", *command, "-o", "json")
         case.run(f"{command[0]} text", *command)
     case.run("show", "show")
     case.run("permissions", "doctor", "--permissions", playbook)
@@ -297,7 +297,7 @@ main()
 def test_a_step_that_fails_with_the_password_in_its_answer_shows_none(case):
     """A host that repeats what it was told: the answer goes into output, JSON and journal."""
     for form in ("text", "json"):
-        done = case.run(form, "apply", PLAYBOOKS / "mig-precreate.yml", "--yes", "--format", form, code=ECHO)
+        done = case.run(form, "apply", PLAYBOOKS / "mig-precreate.yml", "--yes", "-o", form, code=ECHO)
         assert done.returncode == 1, done.stdout.decode() + done.stderr.decode()
         assert b"***" in done.stdout
         case.lab.post("/lab/reset")
@@ -322,7 +322,7 @@ def test_passwords_that_are_common_words_blank_nothing_but_answers(tmp_path_fact
         playbook = PLAYBOOKS / "mig-precreate.yml"
         for command in (
             ["check"],
-            ["check", "--format", "json"],
+            ["check", "-o", "json"],
             ["plan", playbook],
             ["doctor"],
             ["capacity"],

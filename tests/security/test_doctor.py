@@ -78,7 +78,7 @@ def looked(tool):
     """Run `doctor`; return its exit code, and its checks that are not well as (name, verdict) -> message and remedy."""
 
     def look(*arguments):
-        code = tool("doctor", *arguments, "--format", "json")
+        code = tool("doctor", *arguments, "-o", "json")
         checks = json.loads(tool.out)["findings"]
         return code, {
             (c["target"]["name"], c["verdict"]): f"{c['message']}\n{c['remedy']}"
@@ -101,7 +101,7 @@ class TestOnTheLab:
         assert lab.get("/lab/ledger")["entries"] == []
 
     def test_limited_to_good_hosts_it_exits_0(self, lab, tool, inventory_of):
-        assert tool("doctor", "-i", inventory_of(lab), "--limit", "gpu_hosts", "--format", "json") == 0
+        assert tool("doctor", "-i", inventory_of(lab), "--limit", "gpu_hosts", "-o", "json") == 0
         document = json.loads(tool.out)
         assert document["schema_version"] == 1
         areas = {c["target"]["name"] for c in document["findings"]}

@@ -33,7 +33,7 @@ def test_files_are_private_whatever_the_umask(lab, inventory_of, outside, tmp_pa
     finger = __import__("hashlib").sha256(der).hexdigest()
     for arguments, code in (
         (["trust", "vcenter", "--fingerprint", finger, "--yes", "--write"], 0),
-        (["plan", PLAYBOOKS / "hardware-upgrade.yml", "-o", "plan.json"], 0),
+        (["plan", PLAYBOOKS / "hardware-upgrade.yml", "--to", "plan.json"], 0),
         (["apply", "plan.json"], 0),
     ):
         done = outside(*arguments, "-i", inventory, env=env, umask=umask)
@@ -48,7 +48,7 @@ def test_a_plan_is_not_written_through_a_link(lab, inventory_of, tool, tmp_path)
     target, link = tmp_path / "target", tmp_path / "plan.json"
     target.write_text("somebody else's")
     link.symlink_to(target)
-    assert tool("plan", PLAYBOOKS / "hardware-upgrade.yml", "-i", inventory_of(lab), "-o", link) == 64
+    assert tool("plan", PLAYBOOKS / "hardware-upgrade.yml", "-i", inventory_of(lab), "--to", link) == 64
     assert target.read_text() == "somebody else's"
     assert link.is_symlink()
 

@@ -124,7 +124,7 @@ def test_nothing_in_a_name_reaches_the_terminal_as_a_command(hostile, tool, inve
     if command in ("check", "verify"):
         arguments.append(playbook)
     if command != "show":
-        arguments += ["--format", form]
+        arguments += ["-o", form]
     code = tool(*arguments, "-i", inventory)
     assert code in (0, 1, 2), tool.err
     assert "Traceback" not in tool.err
@@ -143,7 +143,7 @@ def test_what_show_writes_can_be_planned(hostile, tool, inventory_of, tmp_path):
     assert tool("show", "-i", inventory) == 0, tool.err
     shown = tmp_path / "shown.yml"
     shown.write_text(tool.out, encoding="utf-8")
-    assert tool("plan", shown, "-i", inventory, "--detailed-exitcode", "--format", "json") == 0, tool.err
+    assert tool("plan", shown, "-i", inventory, "--detailed-exitcode", "-o", "json") == 0, tool.err
     items = json.loads(tool.out)["items"]
     assert len({i["target"]["ref"] for i in items if i["target"]["kind"] == "vm"}) == len(names)
 
@@ -176,7 +176,7 @@ def test_an_apply_names_them_safely(hostile, tool, inventory_of, playbook):
     assert harmless(tool.out + tool.err) == []
     run = re.search(r"Run (\S+)", tool.err)[1]
     for command in (["runs"], ["show", run], ["rollback", run, "--yes"]):
-        for form in ([], ["--format", "json"]):
+        for form in ([], ["-o", "json"]):
             code = tool(*command, *form)
             assert code in (0, 1, 64), f"{command}: {tool.err}"
             assert harmless(tool.out + tool.err) == [], command
@@ -184,5 +184,5 @@ def test_an_apply_names_them_safely(hostile, tool, inventory_of, playbook):
             assert not re.search(r"(?m)^(feed|return)", tool.out), "a line end in a name begins a line"
     done = {e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task"}
     assert len(done) == len(names)
-    assert tool("apply", play, *arguments, "--format", "json") == 0
+    assert tool("apply", play, *arguments, "-o", "json") == 0
     assert harmless(tool.out) == []

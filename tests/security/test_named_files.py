@@ -129,7 +129,7 @@ COMMANDS = {
         *("fleet", "plan", "play.yml", "-i", i, "--executor", "dask:tls://127.0.0.1:1"),
         *("--tls-ca", p, "--tls-cert", p, "--tls-key", p),
     ),
-    "plan in place of": lambda p, i: ("plan", "play.yml", "-i", i, "-o", p),
+    "plan in place of": lambda p, i: ("plan", "play.yml", "-i", i, "--to", p),
 }
 
 
@@ -169,7 +169,7 @@ def test_a_bomb_is_refused_in_time(name, bomb, tool, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("bomb", ["deep JSON", "deep object", "wide JSON", "wide YAML"])
 def test_a_certificate_that_is_a_bomb(tmp_path, bomb):
-    """`accept -o FILE` goes on from the certificate that is there."""
+    """`accept --certificate FILE` goes on from the certificate that is there."""
     (tmp_path / "c.json").write_text(BOMBS[bomb])
     with pytest.raises(UsageError) as raised:
         accept_farm.read_certificate(tmp_path / "c.json")

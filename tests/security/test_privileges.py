@@ -181,7 +181,7 @@ def test_what_is_missing_is_named_per_object(make_lab, scenario, tool, inventory
     ]
     assert lines[-1] == "administrator@vsphere.local lacks 3 privileges on 3 objects"
 
-    assert tool("doctor", "--permissions", playbook, "-i", inventory, "--format", "json") == 4
+    assert tool("doctor", "--permissions", playbook, "-i", inventory, "-o", "json") == 4
     found = json.loads(tool.out)["privileges"]
     missing = {(p["name"], p["privilege"]) for p in found if not p["granted"]}
     assert missing == {

@@ -141,7 +141,7 @@ def findings(hosts: list[dict[str, str]], vms: list[dict[str, str]]) -> list[dic
 
 
 def check(hosts: int, vms: int) -> dict[str, Any]:
-    """Return what `check --format json` prints."""
+    """Return what `check -o json` prints."""
     found = findings([host(n) for n in range(1, hosts + 1)], [vm(n) for n in range(vms)])
     return {"schema_version": 1, "vcenter": ABOUT, "verdict": "fail", "findings": found}
 
@@ -211,7 +211,7 @@ _BROKEN = {1: "PVRDMA vmknic", 2: "physical NIC of that uplink", 3: "MTU"}
 
 
 def trace(hosts: int, vms: int) -> dict[str, Any]:
-    """Return what `rdma trace --format json` prints: three kinds of broken paths, and one that is not known."""
+    """Return what `rdma trace -o json` prints: three kinds of broken paths, and one that is not known."""
     traces, pairs = [], []
     for n in range(vms):
         on, bad = host(n % hosts + 1)["name"], _BROKEN.get(n % 16, "")
@@ -269,7 +269,7 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
 
 
 def capacity(hosts: int, vms: int) -> dict[str, Any]:
-    """Return what `capacity --format json` prints: two instances on each GPU, of which one may be in use."""
+    """Return what `capacity -o json` prints: two instances on each GPU, of which one may be in use."""
     found = []
     for n in range(1, hosts + 1):
         gpus = []

@@ -96,7 +96,7 @@ class Process:
 
 def apply(lab, playbook, *more, **environment):
     """Start `apply` in a process of its own, as JSON lines."""
-    return Process(lab, "apply", "-i", INVENTORY, playbook, "--yes", "--format", "json", *more, **environment)
+    return Process(lab, "apply", "-i", INVENTORY, playbook, "--yes", "-o", "json", *more, **environment)
 
 
 def killed_at(lab, line, playbook, *more, inventory=INVENTORY, command="apply"):

@@ -85,7 +85,7 @@ class Sets:
 
     def addresses(self):
         """What the ledger of addresses holds: `{(set, index, NIC): address}`."""
-        assert self("ipam", "show", "--format", "json") == 0, self.cli.err
+        assert self("ipam", "show", "-o", "json") == 0, self.cli.err
         return {(e["set"], e["index"], e["nic"]): e["address"] for e in json.loads(self.cli.out)["leases"]}
 
     def applied(self, text, *more):
@@ -111,7 +111,7 @@ class Sets:
     def refused(self, text):
         """The rules of the problems of a plan; nothing was changed."""
         before = len(self.ledger())
-        self("plan", self.cli.file(text), "--format", "json")
+        self("plan", self.cli.file(text), "-o", "json")
         found = {p["rule"] for p in json.loads(self.cli.out)["problems"]}
         assert len(self.ledger()) == before
         return found

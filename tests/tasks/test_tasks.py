@@ -121,12 +121,12 @@ def test_a_report_for_the_change_board(user):
     user.writes("farm.yml", FARM)
     user.asks_for_help("plan")
     user.asks_for_help("report")
-    user.types("vsphere-ai plan farm.yml -o change.json")
-    user.types("vsphere-ai report change.json --format html -o change.html")
+    user.types("vsphere-ai plan farm.yml --to change.json")
+    user.types("vsphere-ai report change.json -o html --to change.html")
     page = (user.folder / "change.html").read_text()
     assert page.startswith("<!doctype html")
     assert all(name in page for name in ("esx01.lab.local", "esx02.lab.local", "train-[01:03]"))
-    user.types("vsphere-ai report change.json --format markdown -o change.md")
+    user.types("vsphere-ai report change.json -o markdown --to change.md")
     assert len((user.folder / "change.md").read_text()) < 65_535
 
 

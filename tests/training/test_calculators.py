@@ -125,13 +125,13 @@ def calculate():
 
 def test_the_commands(calculate):
     words = ("checkpoint", "--params", "175B", "--rate", "64GB/s", "--mtbf", "400h", "--nodes", "64")
-    found = json.loads(calculate(*words, "--format", "json"))
+    found = json.loads(calculate(*words, "-o", "json"))
     assert found["bytes"] == 2_450_000_000_000
     assert "interval (Daly)" in calculate(*words)
     calculate("checkpoint", "--size", "1TB", "--params", "1B", "--rate", "1GB/s", code=64)
     calculate("checkpoint", "--size", "1TB", "--rate", "1GB", code=64)
     fits = ("memory", "--params", "1B", "--memory", "40GiB")
-    assert json.loads(calculate(*fits, "--format", "json"))["total"] == round(16e9 + 2 * GIB)
+    assert json.loads(calculate(*fits, "-o", "json"))["total"] == round(16e9 + 2 * GIB)
     assert "does not fit" in calculate("memory", "--params", "7B", "--memory", "40GiB", code=1)
     calculate("memory", "--params", "7B", "--layers", "32", code=64)
     calculate("memory", "--params", "7B", "--gpus", "3", "--tensor", "2", code=64)

@@ -15,7 +15,7 @@ import click
 
 from vsphere_ai import __version__
 from vsphere_ai.cli.commands import SECTIONS, commands
-from vsphere_ai.cli.console import json_stream, signals, streams
+from vsphere_ai.cli.console import forms, json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
 from vsphere_ai.security import redaction
 
@@ -91,6 +91,7 @@ def main(arguments: list[str]) -> int:
         for note in redaction.notes():
             streams.say(f"note: {note}")
         json_stream.close(code)
+        forms.end()
         return streams.flushed(code)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FLEET_VERSION = 1
-AGAIN = "make it again with: vsphere-ai fleet plan PLAYBOOK -o FILE"
+AGAIN = "make it again with: vsphere-ai fleet plan PLAYBOOK --to FILE"
 T = TypeVar("T")
 
 

@@ -37,7 +37,7 @@ class Shard:
 
     `run` is the id of its one run, chosen by the coordinator (`journal.new_name`) and written into the fleet's record
     before any shard starts: each process that carries the shard out works on this run and makes no other.
-    `plan` is the saved plan, as `plan -o` writes it, which names vCenter and limit; `inventory` the file in which its
+    `plan` is the saved plan, as `plan --to` writes it, which names vCenter and limit; `inventory` the file in which its
     vCenter is looked up, where the shard is carried out: secrets are resolved there. `yes` lets a run that is resumed
     do more than was approved.
     """

@@ -221,7 +221,7 @@ def open_saved(text: str, name: str) -> SavedPlan:
     """Read a plan file; `Conflict` when it is none, was edited, or was made by another major version."""
 
     def refused(why: str, rule: str = "plan.unreadable") -> Conflict:
-        return Conflict(f"{name} {why}", "make it again with: vsphere-ai plan PLAYBOOK -o FILE", rule=rule)
+        return Conflict(f"{name} {why}", "make it again with: vsphere-ai plan PLAYBOOK --to FILE", rule=rule)
 
     try:
         document = json_value(text)

@@ -67,7 +67,7 @@ def _printed(source: Printed) -> Report:
     except (ValidationError, RecursionError) as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
         raise UsageError(
-            f"{source.file} is not as `{source.command} --format json` prints it: {where} is missing or another kind",
+            f"{source.file} is not as `{source.command} -o json` prints it: {where} is missing or another kind",
             "write it again with this version",
             rule="usage.report",
         ) from None
@@ -76,7 +76,7 @@ def _printed(source: Printed) -> Report:
 def report_in(source: Source | Journal, form: str) -> str:
     """Return a report in one of `FORMS`; `UsageError` where that form is not of such a source."""
     if form == "gitlab-terraform" and not isinstance(source, PlanDocument):
-        what = "--format gitlab-terraform: only a plan has this form"
+        what = "-o gitlab-terraform: only a plan has this form"
         raise UsageError(what, "give a saved plan", rule="usage.report")
     name = form.replace("-", "_")
     written: str = getattr(import_module(f"vsphere_ai.report.pages.formats.{name}"), name)(report_of(source))

@@ -37,13 +37,13 @@ def profile_schema() -> Schema:
 
 
 def plan_schema() -> Schema:
-    """Return the schema of a plan: of `plan --format json`, and of a saved plan, which has some keys more."""
+    """Return the schema of a plan: of `plan -o json`, and of a saved plan, which has some keys more."""
     definitions: dict[str, Schema] = {}
     made = schema_of(SavedPlan, definitions, mode="serialization")
     own = ("desired", "scope")
     output = {"type": "object", "properties": {"value": _VALUE, "vms": {}, "reasons": _TEXTS, "problems": {}}}
     more: dict[str, Schema] = {
-        "left_out": {"description": "What `--limit` leaves out of the plan; only of `plan --format json`."},
+        "left_out": {"description": "What `--limit` leaves out of the plan; only of `plan -o json`."},
         "outputs": {"type": "object", "description": "Outputs by name.", "additionalProperties": output},
         "seal": {"type": "string", "description": "SHA-256 of a saved plan: one that was edited is refused."},
     }
@@ -51,7 +51,7 @@ def plan_schema() -> Schema:
         "$schema": DRAFT,
         "title": f"Plan of vsphere-ai, schema_version {SCHEMA_VERSION}",
         **made,
-        "description": "A plan: as `plan --format json` prints it, or as `plan -o FILE` saves it.",
+        "description": "A plan: as `plan -o json` prints it, or as `plan --to FILE` saves it.",
         "properties": {**made["properties"], **more, "schema_version": _version()},
         "required": [each for each in made["required"] if each not in own],
         "dependencies": {"seal": list(own), "desired": ["seal"], "scope": ["seal"]},
@@ -60,13 +60,13 @@ def plan_schema() -> Schema:
 
 
 def check_schema() -> Schema:
-    """Return the schema of what `check --format json` prints."""
+    """Return the schema of what `check -o json` prints."""
     definitions: dict[str, Schema] = {}
     about = schema_of(About, definitions, mode="serialization")
     properties = {"schema_version": _version(), "vcenter": about, **_findings(definitions)}
     return {
         "$schema": DRAFT,
-        "title": f"Findings of vsphere-ai check --format json, schema_version {SCHEMA_VERSION}",
+        "title": f"Findings of vsphere-ai check -o json, schema_version {SCHEMA_VERSION}",
         "type": "object",
         "properties": properties,
         "required": list(properties),
@@ -75,7 +75,7 @@ def check_schema() -> Schema:
 
 
 def verify_schema() -> Schema:
-    """Return the schema of what `verify --format json` prints."""
+    """Return the schema of what `verify -o json` prints."""
     definitions: dict[str, Schema] = {}
     of_plan = schema_of(SavedPlan, definitions, mode="serialization")["properties"]
     wanted = {"type": "boolean", "description": "Whether every setting could be read and is in the desired state."}
@@ -84,7 +84,7 @@ def verify_schema() -> Schema:
 
 
 def doctor_schema() -> Schema:
-    """Return the schema of what `doctor --format json` prints."""
+    """Return the schema of what `doctor -o json` prints."""
     definitions: dict[str, Schema] = {}
     found = _findings(definitions)
     return _printed("doctor", found, tuple(found), definitions)
@@ -99,27 +99,27 @@ def _findings(definitions: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def capacity_schema() -> Schema:
-    """Return the schema of what `capacity --format json` prints."""
+    """Return the schema of what `capacity -o json` prints."""
     return _of_typed("capacity", Capacity)
 
 
 def trace_schema() -> Schema:
-    """Return the schema of what `rdma trace --format json` prints."""
+    """Return the schema of what `rdma trace -o json` prints."""
     return _of_typed("rdma trace", Trace)
 
 
 def fleet_plan_schema() -> Schema:
-    """Return the schema of a fleet plan: of `fleet plan --format json`, and of a saved one."""
+    """Return the schema of a fleet plan: of `fleet plan -o json`, and of a saved one."""
     return _of_typed("fleet plan", FleetPlanned)
 
 
 def fleet_apply_schema() -> Schema:
-    """Return the schema of what `fleet apply --format json` and `fleet resume --format json` print."""
+    """Return the schema of what `fleet apply -o json` and `fleet resume -o json` print."""
     return _of_typed("fleet apply", FleetApplied)
 
 
 def fleet_status_schema() -> Schema:
-    """Return the schema of what `fleet status --format json` prints."""
+    """Return the schema of what `fleet status -o json` prints."""
     return _of_typed("fleet status", FleetStatuses)
 
 
@@ -140,7 +140,7 @@ def _printed(
         used = json.dumps([properties, kept])
     return {
         "$schema": DRAFT,
-        "title": f"Document of vsphere-ai {command} --format json, schema_version {SCHEMA_VERSION}",
+        "title": f"Document of vsphere-ai {command} -o json, schema_version {SCHEMA_VERSION}",
         "type": "object",
         "properties": {"schema_version": _version(), **properties},
         "required": ["schema_version", *required],

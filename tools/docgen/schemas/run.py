@@ -11,5 +11,5 @@ def run_schema() -> Schema:
     """Return the schema every line meets; within a schema version, keys are only ever added."""
     definitions: dict[str, Schema] = {}
     lines = schema_of(RunLine | EventLine | SummaryLine, definitions)
-    title = f"One line of vsphere-ai apply --format json, schema_version {SCHEMA_VERSION}"
+    title = f"One line of vsphere-ai apply -o json, schema_version {SCHEMA_VERSION}"
     return {"$schema": DRAFT, "title": title, **lines, "definitions": definitions}

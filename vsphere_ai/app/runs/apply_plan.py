@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """What to carry out: the file of a playbook, or of a plan (``.json``) that was saved with `plan -o`.
+    """What to carry out: the file of a playbook, or of a plan (``.json``) that was saved with `plan --to`.
 
     A saved plan needs no confirmation; vCenter and limit are its own. Without `yes`, `confirm` is called with the plan.
     A plan that destroys VMs, also a saved one, is carried out when `confirm` agrees, or with their number in `destroy`.

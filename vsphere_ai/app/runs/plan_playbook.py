@@ -116,7 +116,7 @@ def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -
 
 
 def require_replaceable(path: Path) -> None:
-    """Refuse to put a plan in place of anything but an older plan: `plan X -o X` would delete the playbook."""
+    """Refuse to put a plan in place of anything but an older plan: `plan X --to X` would delete the playbook."""
     try:
         if not path.is_symlink() and document.is_saved(read_text(path, DOCUMENT, "replace")):
             return
@@ -126,7 +126,7 @@ def require_replaceable(path: Path) -> None:
         pass
     raise UsageError(
         f"{path} exists and is not a saved plan; it is not overwritten",
-        "give another name with -o, or remove it first",
+        "give another name with --to, or remove it first",
         rule="usage.not-overwritten",
     )
 

@@ -43,13 +43,13 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
-            "give the name of a run, a file of `plan -o` or `accept -o`, or what --format json printed",
+            "give the name of a run, a file of `plan --to` or `accept`, or what -o json printed",
             rule="usage.report",
         ) from None
 
 
 def _plan(values: object) -> PlanDocument | None:
-    """Return a plan as `plan --format json` prints it; it has no checksum."""
+    """Return a plan as `plan -o json` prints it; it has no checksum."""
     is_one = isinstance(values, dict) and {"schema_version", "playbook", "items", "steps"} <= values.keys()
     return PlanDocument.model_validate(values) if is_one else None
 

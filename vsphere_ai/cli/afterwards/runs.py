@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.options import agreed, format_option, yes_option
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import agreed, yes_option
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted
 
@@ -23,7 +24,7 @@ UNITS = {"d": "days", "h": "hours"}
 
 
 @click.group("runs", invoke_without_command=True)
-@format_option()
+@output_option(names="runs.run")
 @click.pass_context
 def command(context: click.Context, form: str) -> int:
     """List the runs on this machine, and how each ended. Asks no vCenter. `show RUN` shows one in full."""

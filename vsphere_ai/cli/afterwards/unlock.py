@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import agreed, format_option, vcenter_options, yes_option
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import agreed, vcenter_options, yes_option
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ HELP_ENTRY = "After a run", 50, "Show who holds the locks of a vCenter, and remo
 
 @click.command("unlock")
 @vcenter_options
-@format_option()
+@output_option()
 @yes_option
 def command(estate: EstateRequest, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.

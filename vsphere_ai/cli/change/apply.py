@@ -39,7 +39,7 @@ HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
 @number_options(destroy_option, reboot_option)
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
 def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
-    """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
+    """Carry out a playbook, or a plan saved with `plan --to`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
     are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Where several

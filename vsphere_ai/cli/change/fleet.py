@@ -14,13 +14,13 @@ from vsphere_ai.cli.change.fleet_options import plan_place, run_place, vcenters_
 from vsphere_ai.cli.change.fleet_progress import FleetProgress, listener
 from vsphere_ai.cli.change.fleet_worker import worker
 from vsphere_ai.cli.console import signals, streams
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
     destroy_option,
     destroyed,
     fleet_options,
-    format_option,
     lock_option,
     login_option,
     moved_inventory_option,
@@ -28,6 +28,7 @@ from vsphere_ai.cli.console.options import (
     quiet_option,
     reboot_option,
     rebooted,
+    to_option,
     verbose_option,
     width,
     yes_option,
@@ -64,18 +65,18 @@ command.add_command(certificates)
 @budget_option
 @plan_place
 @login_option
-@format_option()
+@output_option()
 @quiet_option
-@click.option("-o", "--output", type=FILE, help="Save the plan, for fleet apply.")
-def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, **chosen: object) -> int:
+@to_option("Save the plan, for fleet apply.")
+def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **chosen: object) -> int:
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
     A play without `vcenter` is for all of them; it is left out where its pattern matches no object.
     """
     from vsphere_ai import app
 
-    if output:
-        app.require_absent([output])
+    if to:
+        app.require_absent([to])
     vcenters: tuple[str, ...] = chosen["vcenters"]  # type: ignore[assignment]
     budget: int | None = chosen["budget"]  # type: ignore[assignment]
     place: PlaceRequest = chosen["place"]  # type: ignore[assignment]
@@ -84,9 +85,9 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
     _show_plan(found, form)
     if found.exit_code:
         return found.exit_code
-    if output:
-        app.save_fleet_plan(found, output)
-        streams.note(f"Saved. Apply it with: vsphere-ai fleet apply {shell_word(str(output))}")
+    if to:
+        app.save_fleet_plan(found, to)
+        streams.note(f"Saved. Apply it with: vsphere-ai fleet apply {shell_word(str(to))}")
     return 0
 
 
@@ -97,7 +98,7 @@ def plan(playbook: Path, estate: EstateRequest, form: str, output: Path | None, 
 @budget_option
 @run_place
 @login_option
-@format_option()
+@output_option()
 @verbose_option
 @quiet_option
 @lock_option
@@ -112,7 +113,7 @@ def apply(
     form: str,
     **more: object,
 ) -> int:
-    """Carry out a playbook, or a plan saved with `fleet plan -o`, in all its vCenters side by side.
+    """Carry out a playbook, or a plan saved with `fleet plan --to`, in all its vCenters side by side.
 
     Every vCenter is planned again and compared first: where one is not as planned, nothing is changed in any. Ctrl-C
     finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
@@ -150,7 +151,7 @@ def apply(
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
 @moved_inventory_option
 @run_place
-@format_option()
+@output_option()
 @verbose_option
 @quiet_option
 @click.option("--yes", is_flag=True, help="Approve additional changes.")
@@ -172,7 +173,7 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
 
 @command.command("status")
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
-@format_option()
+@output_option(names="fleets.fleet")
 def status(fleet: str, form: str) -> int:
     """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter."""
     from vsphere_ai import app
@@ -281,32 +282,30 @@ def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
 
 @command.command("report")
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
+@to_option(
+    "Folder of a page per vCenter beside that of the fleet, or a file; standard output without it.",
+    click.Path(path_type=Path),
     metavar="FOLDER|FILE",
-    help="Folder of a page per vCenter beside that of the fleet, or a file; standard output without it.",
 )
-@format_option("html", "markdown", "junit", "sarif", "ctrf")
-def report(fleet: str, output: Path | None, form: str) -> int:
+@output_option("html", "markdown", "junit", "sarif", "ctrf")
+def report(fleet: str, to: Path | None, form: str) -> int:
     """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
 
-    With `-o FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
+    With `--to FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
     """
     from vsphere_ai import app
     from vsphere_ai.fleet.run import fleet_records, latest_fleet
     from vsphere_ai.report.fleets.fleet_documents import fleet_pages
 
-    if output is not None and form != "html" and not output.suffix:
-        raise UsageError(f"--format {form} is one file", "give a file with -o", rule="usage.report")
+    if to is not None and form != "html" and not to.suffix:
+        raise UsageError(f"-o {form} is one file", "give a file with --to", rule="usage.report")
     run = app.open_fleet(fleet) if fleet else latest_fleet()
-    folder = output is not None and not output.suffix
+    folder = to is not None and not to.suffix
     pages = fleet_pages(vars(run), app.fleet_outcomes(run), fleet_records(run), form, folder=folder)
-    if output is None:
+    if to is None:
         click.echo(pages["index.html"], nl=False)
     elif folder:
-        app.save_pages(output, pages)
+        app.save_pages(to, pages)
     else:
-        app.save_report(output, pages["index.html"])
+        app.save_report(to, pages["index.html"])
     return 0

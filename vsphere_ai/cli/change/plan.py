@@ -10,13 +10,14 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.colour import colour
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
-    format_option,
     full_option,
     login_option,
     playbook_options,
     quiet_option,
+    to_option,
     width,
 )
 from vsphere_ai.model.names.name_ranges import shell_word
@@ -31,12 +32,12 @@ HELP_ENTRY = "Change the estate", 10, "Show what a playbook would change and dis
 @click.argument("playbook", type=FILE)
 @playbook_options
 @login_option
-@format_option()
+@output_option()
 @full_option
 @quiet_option
-@click.option("-o", "--output", type=FILE, help="Save the plan, for apply.")
+@to_option("Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
-def command(playbook: Path, form: str, output: Path | None, estate: EstateRequest, **flags: bool) -> int:
+def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, **flags: bool) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key. SSH
@@ -47,8 +48,8 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
     from vsphere_ai.report.plans.outputs_text import outputs_document
     from vsphere_ai.report.plans.plan_text import Beside, plan_text, result_lines
 
-    if output:
-        app.require_replaceable(output)  # before anything is read: that may take minutes
+    if to:
+        app.require_replaceable(to)  # before anything is read: that may take minutes
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
         more = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
@@ -61,17 +62,17 @@ def command(playbook: Path, form: str, output: Path | None, estate: EstateReques
         beside = Beside(result.excluded, result.outputs, flags["full"], around.world, around.estimate, variables)
         shown = plan_text(result.plan, result.digest, width(), beside)
         click.echo(colour(shown))
-    if result.plan.awaits_ssh and not output:
+    if result.plan.awaits_ssh and not to:
         _say_apply(playbook, estate, form)
         return 2 if flags["detailed_exitcode"] else 0
     if result.plan.problems:
         why = "add --start-ssh to plan what SSH shows" if result.plan.awaits_ssh else "a refused plan cannot be applied"
-        if output:
-            click.echo(f"{output} was not written: {why}", err=True)
+        if to:
+            click.echo(f"{to} was not written: {why}", err=True)
         return result.exit_code or 1
-    if output:
-        app.save_plan(result, output)
-        streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(output))}")
+    if to:
+        app.save_plan(result, to)
+        streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(to))}")
     elif result.plan.steps:
         _say_apply(playbook, estate, form)
     return 2 if flags["detailed_exitcode"] and result.plan.steps else 0

@@ -1,4 +1,4 @@
-"""The lines of `--format json`: whatever ends the command, the first one is a header and the last one a summary."""
+"""The lines of `-o json`: whatever ends the command, the first one is a header and the last one a summary."""
 
 from __future__ import annotations
 

@@ -59,6 +59,13 @@ login_option = click.option(
     default=True,
     help="Do not try the SSH logins the plan needs. [default: one login per such host]",
 )
+
+
+def to_option(text: str, path: click.Path = FILE, *, metavar: str = "FILE") -> Callable[[F], F]:
+    """Add ``--to``, the option of every command that writes its document to a file or folder; `text` is its help."""
+    return click.option("--to", type=path, metavar=metavar, help=text)
+
+
 lock_option = click.option(
     "--lock",
     type=click.Choice(("none", "local", "vcenter")),
@@ -150,12 +157,6 @@ def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
         return Numbers
 
     return gathering("numbers", load, *options)
-
-
-def format_option(*choices: str) -> Callable[[F], F]:
-    """Add ``--format`` with the given choices, text or JSON by default; the first is the default."""
-    known = choices or ("text", "json")
-    return click.option("--format", "form", type=click.Choice(known), default=known[0], help="Output format.")
 
 
 def agreed(question: str, *, yes: bool, instead: str = "give --yes", wanted: str = "yes") -> bool:

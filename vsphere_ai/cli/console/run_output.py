@@ -14,11 +14,11 @@ import click
 
 from vsphere_ai.cli.console import json_stream, signals, streams
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.notifying import notifier, notify_of_run, notify_options
 from vsphere_ai.cli.console.options import (
     agreed,
     destroyed,
-    format_option,
     full_option,
     gathering,
     quiet_option,
@@ -54,7 +54,7 @@ def _shown() -> type[Shown]:
 def run_output_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of output and notifications; a command gets them as `shown`."""
     return notify_options(
-        gathering("shown", _shown, format_option(), full_option, verbose_option, quiet_option)(function)
+        gathering("shown", _shown, output_option(), full_option, verbose_option, quiet_option)(function)
     )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, variable_estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -46,7 +47,7 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
     help="Write the questions that no software can answer, as a file for --attest; needs no connection.",
 )
 @variable_estate_options
-@format_option("text", "json", "markdown")
+@output_option("text", "json", "markdown")
 def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str, estate: EstateRequest) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, full_option, variable_estate_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, full_option, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -24,7 +25,7 @@ HELP_ENTRY = "Look, and compare", 50, "Show what fits on the GPUs, and whether a
     type=click.IntRange(0, 4),
     help="All VMs must still fit after the loss of any so many hosts (default: the playbook's).",
 )
-@format_option()
+@output_option(names="hosts.host")
 @full_option
 def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: EstateRequest, *, full: bool) -> int:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.

@@ -10,7 +10,8 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
-from vsphere_ai.cli.console.options import FILE, format_option, full_option, playbook_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, full_option, playbook_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -22,7 +23,7 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @click.command("check")
 @click.argument("playbook", required=False, type=FILE)
 @playbook_options
-@format_option()
+@output_option()
 @click.option("--failures", is_flag=True, help="Leave out what passed, in JSON as well.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what passed, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Show how many verdicts there are of each kind, and nothing else.")

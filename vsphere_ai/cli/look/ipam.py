@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
-    format_option,
     gathering,
     inventory_option,
     variable_options,
@@ -34,7 +34,7 @@ def command() -> None:
 
 @command.command("list")
 @inventory_option
-@format_option("text", "json")
+@output_option(names="pools.name")
 def list_pools(inventory: Path | None, form: str) -> None:
     """List the pools, and for how many VMs each has addresses; needs no connection."""
     from vsphere_ai import app
@@ -50,7 +50,7 @@ def list_pools(inventory: Path | None, form: str) -> None:
 @command.command("show")
 @click.argument("names", nargs=-1, metavar="[NAME|ADDRESS]...")
 @vcenter_options
-@format_option()
+@output_option(names="leases.address")
 def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
     """Show what is leased: of all sets and pools, or of those that are named, or who has an address."""
     from vsphere_ai import app
@@ -66,7 +66,7 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
 
 @command.command("verify")
 @vcenter_options
-@format_option()
+@output_option()
 def verify(estate: EstateRequest, form: str) -> int:
     """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
 
@@ -90,7 +90,7 @@ def verify(estate: EstateRequest, form: str) -> int:
 @vcenter_options
 @click.option("--grace", type=click.FloatRange(0), default=900.0, show_default=True, help="Seconds between the reads.")
 @click.option("--vms", type=click.IntRange(1), help="How many VMs there are; fewer are refused.")
-@format_option()
+@output_option()
 @yes_option
 def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes: bool) -> None:
     """Release leases whose VMs are gone, after asking.
@@ -130,7 +130,7 @@ def _reserving() -> type[ReserveRequest]:
     click.option("--for", "note", required=True, metavar="TEXT", help="What they are for."),
     _POOL,
 )
-@format_option()
+@output_option()
 @yes_option
 def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
     """Keep addresses of a pool from all sets, after asking."""
@@ -155,7 +155,7 @@ def _releasing() -> type[ReleaseRequest]:
     click.option("--keep", type=click.IntRange(0), default=0, help="With --set: the first N VMs keep theirs."),
     _POOL,
 )
-@format_option()
+@output_option()
 @yes_option
 def release(request: ReleaseRequest, form: str, yes: bool) -> None:
     """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
@@ -170,7 +170,7 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
 @command.command("lease")
 @click.argument("playbook", type=FILE)
 @variable_options
-@format_option()
+@output_option()
 @yes_option
 def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
     """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.

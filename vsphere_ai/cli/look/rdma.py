@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import estate_options, format_option, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -24,7 +25,7 @@ def command() -> None:
 @command.command("devices")
 @click.argument("hosts", nargs=-1, metavar="[HOST]...")
 @estate_options
-@format_option()
+@output_option(names="hosts.host")
 def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
@@ -47,7 +48,7 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
 @click.option("--full", is_flag=True, help="Show every path and every pair of VMs, also those that are alike.")
-@format_option("text", "json", "playbook")
+@output_option("text", "json", "playbook")
 def trace_command(vms: Sequence[str], *, full: bool, form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 

@@ -11,7 +11,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, estate_options, format_option, full_option, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import estate_options, full_option, to_option, width
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.argument("what", metavar="[PATTERN|RUN]", required=False, default="")
 @estate_options
 @click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these kinds of settings.", shell_complete=_kinds)
-@click.option("-o", "--output", type=FILE, help="Write the playbook to FILE, which must not be there yet.")
-@format_option()
+@to_option("Write the playbook to FILE, which must not be there yet.")
+@output_option()
 @full_option
-def command(what: str, kind: str, output: Path | None, form: str, estate: EstateRequest, **flags: bool) -> int:
+def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequest, **flags: bool) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Targets that have the same settings are one play, with their names as ranges. Planning the result finds nothing to
@@ -48,21 +49,21 @@ def command(what: str, kind: str, output: Path | None, form: str, estate: Estate
     from vsphere_ai.report.playbooks.playbook_text import MODELINE, playbook_text
 
     if what and app.is_recorded(what):
-        if kind or output:
-            raise UsageError("--kind and --output are for the live state, not for a run", "leave them out")
+        if kind or to:
+            raise UsageError("--kind and --to are for the live state, not for a run", "leave them out")
         return _show_run(what, form, full=flags["full"])
     if form == "json":
-        raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
-    if output:
-        app.require_absent([output])
+        raise UsageError("-o json is for a run", "the live state is written as a playbook, which is YAML")
+    if to:
+        app.require_absent([to])
     kinds = tuple(each.strip() for each in kind.split(",") if each.strip())
     result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit), kinds), show_event)
-    near = schema_near("playbook", output.parent if output else Path())
+    near = schema_near("playbook", to.parent if to else Path())
     text = f"{MODELINE.format(near)}\n" if near else ""
     text += playbook_text(result.estate, result.plays, result.remarks, result.groups)
-    if output:
-        app.write_new({output: text})
-        click.echo(f"{output} is written.")
+    if to:
+        app.write_new({to: text})
+        click.echo(f"{to} is written.")
     else:
         click.echo(text, nl=False)
     return 0

@@ -10,8 +10,9 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.notifying import notifier, notify_of_drift, notify_options, now
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, playbook_options, quiet_option
+from vsphere_ai.cli.console.options import FILE, gathering, playbook_options, quiet_option
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ def _request() -> type[WatchRequest]:
     ),
 )
 @notify_options
-@format_option()
+@output_option()
 @quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
     """Compare the estate with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
 
     With --watch it goes on comparing in one session: drift that appears and drift that is gone is printed, with
-    --format json as a line each. It waits where vCenter cannot be reached, and ends with Ctrl-C (exit code 130) or when
+    -o json as a line each. It waits where vCenter cannot be reached, and ends with Ctrl-C (exit code 130) or when
     vCenter refuses the login (4). Changes nothing.
     """
     from vsphere_ai import app

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.options import format_option, gathering
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import gathering
 
 if TYPE_CHECKING:
     from vsphere_ai.app import CheckpointRequest, MemoryRequest
@@ -46,7 +47,7 @@ def command() -> None:
     click.option("--mtbf", default="", metavar="TIME", help="Mean time between failures of one node, such as 400h."),
     click.option("--nodes", type=_MANY, default=1, show_default=True, help="Nodes of the job."),
 )
-@format_option()
+@output_option()
 def checkpoint(request: CheckpointRequest, form: str) -> int:
     """Show the size of a checkpoint, the time to write it, and with --mtbf how often to write one.
 
@@ -78,7 +79,7 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
     click.option("--micro-batch", type=_MANY, default=1, show_default=True),
     click.option("--recompute", type=click.Choice(("none", "selective", "full")), default="selective"),
 )
-@format_option()
+@output_option()
 def memory(request: MemoryRequest, form: str) -> int:
     """Show what training a transformer with Adam in mixed precision takes of each GPU.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.cli.console.forms import output_option
 
 HELP_ENTRY = "Look up, without a connection", 10, "Print what the documentation says of a name."
 
@@ -20,7 +20,7 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 
 @click.command("explain")
 @click.argument("words", nargs=-1, metavar="[NAME]", shell_complete=_names)
-@format_option()
+@output_option(names="topics")
 def command(words: tuple[str, ...], form: str) -> None:
     """Explain NAME, with its source; needs no connection. Without NAME, list what can be explained.
 

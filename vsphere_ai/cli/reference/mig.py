@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, host_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, host_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -56,7 +57,7 @@ def command() -> None:
     type=click.Path(path_type=Path, allow_dash=True),
     help="Take board and driver from a saved answer of nvidia-smi -q -x.",
 )
-@format_option()
+@output_option()
 def explain_layout(request: LayoutRequest, form: str) -> None:
     """Explain whether LAYOUT fits on one GPU, where, or why not and what would.
 
@@ -77,7 +78,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
 @click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb; with --host a PCI address.")
 @click.option("--host", default="", metavar="HOST", help="Read the current layout from this ESXi host.")
 @host_options
-@format_option()
+@output_option()
 def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
@@ -99,7 +100,7 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
 @command.command("layouts")
 @click.argument("board_key", metavar="BOARD")
 @_DRIVER
-@format_option()
+@output_option()
 def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     """List the MIG profiles of BOARD and every layout that fills it.
 
@@ -119,7 +120,7 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 @click.option("--host", default="", metavar="HOST", help="ESXi host to check against: its own GPUs.")
 @click.option("--from-host", default="", metavar="HOST", help="Write the MIG state of this host as such a file.")
 @host_options
-@format_option()
+@output_option()
 def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **where: str) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from vsphere_ai.cli.console.options import to_option
+
 HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for editors."
 
 
@@ -18,15 +20,8 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 
 @click.command("schema")
 @click.argument("name", required=False, shell_complete=_names)
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write it to FILE; an older schema of the same name is replaced, another file is not.",
-)
-def command(name: str | None, path: Path | None) -> None:
+@to_option("Write it to FILE; an older schema of the same name is replaced, another file is not.")
+def command(name: str | None, to: Path | None) -> None:
     """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
 
     Needs no connection.
@@ -35,13 +30,13 @@ def command(name: str | None, path: Path | None) -> None:
     from vsphere_ai.errors import UsageError
 
     if name is None:
-        if path is not None:
-            raise UsageError("--output needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
+        if to is not None:
+            raise UsageError("--to needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
         width = max(map(len, SCHEMAS))
         for each, what in SCHEMAS.items():
             click.echo(f"{each:{width}}  {what}")
-    elif path is None:
+    elif to is None:
         click.echo(schema(name), nl=False)
     else:
-        written = write_schema(name, path)
-        click.echo(f"{path} is there already, the same." if written.unchanged else f"{path} is written.")
+        written = write_schema(name, to)
+        click.echo(f"{to} is there already, the same." if written.unchanged else f"{to} is written.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.cli.console.forms import output_option
 
 HELP_ENTRY = "Look up, without a connection", 40, "List the vGPU types of a board."
 
@@ -16,7 +16,7 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("board_key", metavar="[BOARD]", required=False)
-@format_option()
+@output_option(names="boards.board")
 def list_types(board_key: str | None, *, form: str) -> None:
     """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 

@@ -9,7 +9,8 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
-from vsphere_ai.cli.console.options import FILE, format_option, variable_estate_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, variable_estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -20,7 +21,7 @@ HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing priv
 
 @click.command("doctor")
 @variable_estate_options
-@format_option()
+@output_option()
 @fail_on_option
 @click.option(
     "--permissions",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.streams import doing
 from vsphere_ai.cli.setup import lab_defects, lab_faults
 from vsphere_ai.errors import UsageError
@@ -113,7 +113,7 @@ def down() -> None:
 
 
 @command.command()
-@format_option()
+@output_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
 def status(form: str, ledger: bool) -> None:
     """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.console.options import format_option
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.layout import table
 from vsphere_ai.security.files import MIB, read_text
@@ -53,7 +53,7 @@ def release(find: Find, number: int) -> None:
 
 
 @faults.command("list")
-@format_option()
+@output_option()
 @click.pass_obj
 def list_(find: Find, form: str) -> None:
     """Show the rules, how often each was met and fired, and every fault that fired."""
@@ -97,7 +97,7 @@ def mark(find: Find) -> None:
 @click.option("--since", type=click.IntRange(0), help="Validate what came after this entry of the ledger.")
 @click.option("--max-down", type=click.IntRange(0), default=1, show_default=True, help="Hosts of a cluster at once.")
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
-@format_option()
+@output_option()
 @click.pass_obj
 def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
     """Validate the run: nothing done twice, nothing left behind. Ends with 1 when something was."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_run_options, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, variable_run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -27,7 +28,7 @@ _options = gathering(
     "request",
     _request,
     click.argument("playbook", type=FILE),
-    click.option("-o", "--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
+    click.option("--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
     click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
     click.option(
         "--gate",
@@ -55,7 +56,7 @@ _options = gathering(
 @variable_run_options
 @_options
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
-@format_option("text", "json", "html", "markdown", "ctrf", "junit")
+@output_option("text", "json", "html", "markdown", "ctrf", "junit")
 def command(request: AcceptRequest, verify: bool, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 

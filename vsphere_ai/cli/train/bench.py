@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, variable_options, width
 from vsphere_ai.cli.train.bench_crossover import crossover
 from vsphere_ai.cli.train.bench_nodes import (
     BASELINE,
@@ -56,7 +57,7 @@ def _parse_request() -> type[ParseRequest]:
     click.option("--learn", "learned", type=FILE, help="Write a baseline of the runs that passed."),
 )
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
-@format_option()
+@output_option()
 def parse(request: ParseRequest, summary: bool, form: str) -> int:
     """Read output of nccl-tests (text or JSON, - is standard input), check it, and compare it; needs no connection.
 
@@ -126,7 +127,7 @@ def _options() -> type[NcclOptions]:
     click.option("--learn", "learned", type=FILE, help="Write a baseline of what was measured."),
 )
 @variable_options
-@format_option()
+@output_option()
 def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
     """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
 
@@ -185,7 +186,7 @@ def _show_nccl(result: NcclResult, form: str) -> None:
 @gathering("nodes", nodes_request, *NODES)
 @click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
 @variable_options
-@format_option()
+@output_option()
 def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str) -> int:
     """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
 
@@ -207,7 +208,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str)
 
 @command.command("history")
 @click.argument("name", metavar="[SET]", required=False, default="")
-@format_option()
+@output_option()
 def history(name: str, form: str) -> int:
     """Show the newest result of each measurement beside the earlier ones; needs no connection.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from typing_extensions import Unpack
 
-from vsphere_ai.cli.console.options import format_option, gathering, lock_option, variable_options, width, yes_option
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import gathering, lock_option, variable_options, width, yes_option
 from vsphere_ai.cli.console.run_output import RunOutput, Shown
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _nodes() -> type[NodesRequest]:
     click.option("--dry-run", is_flag=True, help="Only show the moves."),
 )
 @variable_options
-@format_option()
+@output_option()
 @lock_option
 @yes_option
 def crossover(

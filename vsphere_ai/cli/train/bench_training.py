@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, variable_options
 from vsphere_ai.cli.train.bench_nodes import (
     BASELINE,
     NO_PREFLIGHT,
@@ -68,7 +69,7 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
     TOLERANCE,
 )
 @variable_options
-@format_option()
+@output_option()
 def megatron(
     nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, form: str
 ) -> int:
@@ -113,7 +114,7 @@ def _scale() -> type[ScaleOptions]:
 )
 @gathering("test", _megatron, *_MODEL, _MORE)
 @variable_options
-@format_option()
+@output_option()
 def scale(nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, form: str) -> int:
     """Run the same benchmark on 1, 2, 4 … VMs and on all, and name the step at which efficiency falls.
 
@@ -164,7 +165,7 @@ def _burn() -> type[BurnOptions]:
     NO_PREFLIGHT,
 )
 @variable_options
-@format_option()
+@output_option()
 def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str) -> int:
     """Keep every GPU busy for 20 to 30 minutes with the same training steps, and compare the losses bit for bit.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, agreed, format_option, variable_estate_options, yes_option
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, agreed, variable_estate_options, yes_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -24,7 +25,7 @@ HELP_ENTRY = "Train", 10, "Report whether VMs are fit for training, from guest a
 @click.option("--dcgm", type=click.IntRange(1, 4), metavar="LEVEL", help="Run DCGM's diagnostics as well.")
 @click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
 @variable_estate_options
-@format_option()
+@output_option()
 @yes_option
 def command(what: str, profile: Path | None, dcgm: int | None, form: str, estate: EstateRequest, **flags: bool) -> int:
     """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.

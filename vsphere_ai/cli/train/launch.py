@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, variable_options
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.names.suggestion import suggest
 
@@ -82,7 +83,7 @@ def _request() -> type[LaunchRequest]:
         "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
     ),
 )
-@format_option()
+@output_option()
 def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
     """Launch a job on the VMs of the set that it names.
 
@@ -107,7 +108,7 @@ def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
 
 def _run_options(function: Callable[..., int]) -> Callable[..., int]:
     run = click.option("--run", default="", metavar="NAME", help="Which run. [default: the newest]")
-    return _JOB(run(variable_options(format_option()(function))))
+    return _JOB(run(variable_options(output_option()(function))))
 
 
 @command.command("status")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, variable_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -20,7 +21,7 @@ HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other prog
 @click.argument("name", metavar="[NAME]", required=False, default="")
 @click.option("-f", "--playbook", type=FILE, required=True, help="The playbook whose outputs these are.")
 @variable_options
-@format_option("text", "json", "env", "hostfile")
+@output_option("text", "json", "env", "hostfile")
 def command(name: str, playbook: Path, form: str, estate: EstateRequest) -> int:
     """Print the outputs of a playbook, or the one called NAME, as vCenter and the guests show them now.
 

@@ -10,7 +10,8 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import gathering, vcenter_options, width
 from vsphere_ai.cli.train.render_job import commands as job_commands
 from vsphere_ai.cli.train.render_netplan import command as netplan
 from vsphere_ai.cli.train.render_nodes import nhc, prometheus
@@ -92,7 +93,7 @@ for _each in job_commands():
     click.option("--namespace", default="spiderpool", show_default=True, help="Namespace of the pods' networks."),
 )
 @gathering("request", _request, _INTERFACE)
-@format_option()
+@output_option()
 def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
     """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
 
@@ -124,7 +125,7 @@ def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
     click.option("--namespace", default="default", show_default=True, help="Namespace of the pods' networks."),
 )
 @gathering("request", _request, _INTERFACE)
-@format_option()
+@output_option()
 def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
     """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import format_option, vcenter_options
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import vcenter_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("netplan")
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
 @vcenter_options
-@format_option()
+@output_option(names="vms.vm")
 def command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
     """Print the network file that each VM carries for cloud-init, decoded and checked.
 

@@ -9,7 +9,8 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, format_option, gathering, variable_options, width
+from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import FILE, gathering, variable_options, width
 from vsphere_ai.cli.train.render_job import show_findings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _request() -> type[TopologyRequest]:
     click.argument("what", metavar="PLAYBOOK|PATTERN", default=""),
     click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
 )
-@format_option()
+@output_option(names="vms.vm")
 def command(request: TopologyRequest, folder: Path | None, checked: Path | None, form: str) -> int:
     """Write NCCL's topology file (NCCL_TOPO_FILE) for the VMs of a PLAYBOOK's set, or those that PATTERN means.
 

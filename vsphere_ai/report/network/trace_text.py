@@ -42,7 +42,7 @@ def trace_text(
         lines += ["BETWEEN THEM", *wrapped(_pairs(pairs, full=full), width), ""]
     text = _playbook(estate, fixes)
     if text:
-        lines += ["FIXES  (--format playbook prints only these)", "", text.rstrip(), ""]
+        lines += ["FIXES  (-o playbook prints only these)", "", text.rstrip(), ""]
     elif fixes.unchanged:
         lines += ["NOT CHANGED", *wrapped(((f"  {why}", 4) for why in fixes.unchanged), width), ""]
     broken = sum(bool(t.having("broken")) for t in traces)

@@ -1,4 +1,4 @@
-"""Report of `capacity --format json`: GPUs with their instances, the VMs on them, what fits, and the verdict."""
+"""Report of `capacity -o json`: GPUs with their instances, the VMs on them, what fits, and the verdict."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ class Totals(TypedDict):
 
 
 class PlannedShard(TypedDict):
-    """The plan of one vCenter, as `plan -o` saves it; the plan has a schema of its own."""
+    """The plan of one vCenter, as `plan --to` saves it; the plan has a schema of its own."""
 
     vcenter: str
     plan: dict[str, JsonValue]
 
 
 class FleetPlanned(TypedDict):
-    """A fleet plan: as `fleet plan --format json` prints it, or as `fleet plan -o FILE` saves it."""
+    """A fleet plan: as `fleet plan -o json` prints it, or as `fleet plan --to FILE` saves it."""
 
     fleet_version: int
     vsphere_ai: str

@@ -1,4 +1,4 @@
-"""Report of `rdma trace --format json`: the paths as a graph, every broken link with its fix, and the pairs of VMs."""
+"""Report of `rdma trace -o json`: the paths as a graph, every broken link with its fix, and the pairs of VMs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def certificate_text(certificate: Certificate, width: int, kept: Collection[str]
         for text, remedy in gate.findings[:MOST_REASONS]:
             lines += [f"          {safe(text)}", *([f"          -> {safe(remedy)}"] if remedy else [])]
         more = len(gate.findings) - MOST_REASONS
-        lines += [f"          and {more} more; --format json has all of them"] if more > 0 else []
+        lines += [f"          and {more} more; -o json has all of them"] if more > 0 else []
     return fitted("\n".join(lines), width)
 
 

@@ -22,7 +22,7 @@ options:
     type: path
   plan:
     description:
-      - A plan that C(vsphere-ai plan -o) saved. It is refused when it was edited, or the estate is not as it was.
+      - A plan that C(vsphere-ai plan --to) saved. It is refused when it was edited, or the estate is not as it was.
       - In check mode the content of the file is shown. The estate is compared with it only when it is carried out.
     type: path
   reboot:
@@ -154,9 +154,9 @@ def planned(module, command):
             with open(os.path.join(module.params["chdir"] or "", saved), encoding="utf-8") as file:
                 return json.load(file), saved
         except (OSError, ValueError) as error:
-            module.fail_json(msg=f"{saved} is no saved plan: {error}", remedy="vsphere-ai plan PLAYBOOK -o plan.json")
+            module.fail_json(msg=f"{saved} is no saved plan: {error}", remedy="vsphere-ai plan PLAYBOOK --to plan.json")
     saved = os.path.join(module.tmpdir, "plan.json")
-    argv = command.line("plan", module.params["playbook"], "--format", "json", "-o", saved)
+    argv = command.line("plan", module.params["playbook"], "-o", "json", "--to", saved)
     return command.document(argv, good=(0,))[1], saved
 
 
@@ -174,7 +174,7 @@ def require_numbers(module, result):
 
 def carried_out(module, command, saved, result):
     """Carry out a plan; return the result of the module, or fail with how to go on."""
-    argv = command.line("apply", saved, "--format", "json", limited=False)
+    argv = command.line("apply", saved, "-o", "json", limited=False)
     for option in ("reboot", "destroy", "lock"):
         if module.params[option] is not None:
             argv += [f"--{option}", str(module.params[option])]

@@ -65,7 +65,7 @@ def main():
         argument_spec={"playbook": {"type": "path", "required": True}, **SHARED}, supports_check_mode=True
     )
     command = Command(module)
-    argv = command.line("verify", module.params["playbook"], "--format", "json")
+    argv = command.line("verify", module.params["playbook"], "-o", "json")
     _, document = command.document(argv, good=(0, 2))
     drifted = [
         {

@@ -22,7 +22,7 @@ def markdown(report: Report) -> str:
         return whole
     lines += [
         "",
-        f"**This is a summary: the whole report has {len(whole)} characters.** `--format html` has all of it.",
+        f"**This is a summary: the whole report has {len(whole)} characters.** `-o html` has all of it.",
     ]
     room = MOST - len("\n".join(lines)) - 1
     for number, section in enumerate(report.sections):
