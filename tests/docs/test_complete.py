@@ -11,11 +11,12 @@ from pathlib import Path
 
 import click
 import pytest
+from support.command_tree import tree
 
 from vsphere_ai import errors
 from vsphere_ai.cli.commands import SECTIONS, commands
 from vsphere_ai.cli.main import command
-from vsphere_ai.cli.train.launch import MODE, MODES
+from vsphere_ai.cli.train.launch import MODES
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.lab.guest.defects import KINDS as DEFECTS
 
@@ -47,26 +48,6 @@ def text_of(page):
     return page.read_text("utf-8")
 
 
-@cache
-def tree():
-    """Every command by its words, groups too."""
-    found = {}
-
-    def walk(words, each):
-        found[words] = each
-        if isinstance(each, click.Group):
-            for name in each.list_commands(click.Context(each)):
-                below = each.get_command(click.Context(each), name)
-                assert below is not None
-                walk((*words, name), below)
-
-    for name in commands():
-        top = command.get_command(click.Context(command), name)
-        assert top is not None
-        walk((name,), top)
-    return found
-
-
 def options(each):
     own = {o for p in each.params if isinstance(p, click.Option) for o in (*p.opts, *p.secondary_opts)}
     return own | {"--help", "-h"}
@@ -89,8 +70,8 @@ def spans(page):
 def meant(words):
     """The longest command that the words begin with, and the words behind it."""
     at = max((n for n in range(1, len(words) + 1) if tuple(words[:n]) in tree()), default=0)
-    if words[:1] == ["launch"] and words[1:2] and words[1] in MODES:
-        return ("launch", MODE), words[2:]
+    if words[:2] == ["launch", "MODE"]:  # one section for all modes
+        return ("launch", "torchrun"), words[2:]
     return tuple(words[:at]), words[at:]
 
 

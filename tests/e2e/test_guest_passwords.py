@@ -98,7 +98,5 @@ def test_a_hash_that_a_run_could_not_remove_ends_the_run(sets, cli, monkeypatch)
     monkeypatch.setenv("OPS_PASSWORD", WORD)
     playbook = cli.file(users(play("train-01", nics=1), "password: 'env:OPS_PASSWORD'"))
     sets.lab.set_faults("- {on: ReconfigVM_Task, target: train-01, nth: 1, do: {fault: RuntimeFault}}")
-    assert sets("apply", playbook, "--yes", "-o", "json") == 1, (
-        f"{cli.out}\n{cli.err}\n{sets.lab.get('/lab/ledger')}"
-    )
+    assert sets("apply", playbook, "--yes", "-o", "json") == 1, f"{cli.out}\n{cli.err}\n{sets.lab.get('/lab/ledger')}"
     assert {target for target, _ in cli.failed} == {"train-01"}

@@ -35,6 +35,14 @@ MODE = "MODE"
 class Modes(click.Group):
     """One command for all modes, which comes by the name of each."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the modes, then the other commands."""
+        return [*MODES, *(name for name in super().list_commands(ctx) if name != MODE)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the one command of all modes, or another one."""
+        return self.commands[MODE] if cmd_name in MODES else super().get_command(ctx, cmd_name)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -42,8 +50,9 @@ class Modes(click.Group):
         if args and args[0] in MODES:
             return args[0], self.commands[MODE], args
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            hint = suggest(args[0], (*MODES, *(name for name in self.commands if name != MODE)), "there are")
-            raise click.UsageError(f"No such mode or command '{args[0]}'; {hint}", ctx)
+            raise click.UsageError(
+                f"No such mode or command '{args[0]}'; {suggest(args[0], self.list_commands(ctx), 'there are')}", ctx
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
