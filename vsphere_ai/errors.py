@@ -43,7 +43,7 @@ def _shown(fault: Diagnostic) -> Diagnostic:
     return fault if file is None else Diagnostic(fault.mark, WITHHELD, f"to see what is wrong, name the file: {file}")
 
 
-REPORT_IT = "this is a defect of vsphere-ai; please report it, with VSPHERE_AI_TRACEBACK=1 set"
+REPORT_IT = "this is a defect of vsphere-ai; please report it, with what it prints with --debug"
 
 
 class VsphereAiError(Exception):

@@ -110,7 +110,7 @@ class Case:
             "VC": self.canaries[0],
             "WRONG": self.canaries[2],
             "VSPHERE_AI_STATE_DIR": str(self.state),
-            "VSPHERE_AI_TRACEBACK": "1",
+            "VSPHERE_AI_DEBUG": "1",
             "PYTHONIOENCODING": "utf-8",
             **(env or {}),
         }

@@ -15,12 +15,12 @@ import click
 
 from vsphere_ai import __version__
 from vsphere_ai.cli.commands import SECTIONS, commands
-from vsphere_ai.cli.console import forms, json_stream, signals, streams
+from vsphere_ai.cli.console import debug, forms, json_stream, signals, streams
+from vsphere_ai.cli.console.defaults import default_map
 from vsphere_ai.errors import InputError, VsphereAiError
 from vsphere_ai.security import redaction
 
-TRACEBACK = "VSPHERE_AI_TRACEBACK"
-"""An environment variable: where it is set, exceptions are shown with the place they arose at."""
+HELP = {"-h", "--help"}
 COMPLETE = "_VSPHERE_AI_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
@@ -36,7 +36,7 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in commands():
             return None
-        command: click.Command = import_module(commands()[cmd_name].module).command
+        command = debug.with_debug(import_module(commands()[cmd_name].module).command)
         if os.environ.get(COMPLETE):
             from vsphere_ai.cli.setup.completion import offering
 
@@ -51,7 +51,10 @@ class Commands(click.Group):
             near = difflib.get_close_matches(args[0], commands(), n=1)
             hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(commands())}."
             raise click.UsageError(f"No such command '{args[0]}'. {hint}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not HELP.intersection(rest) and not os.environ.get(COMPLETE):
+            ctx.default_map = {name: default_map(name, command, self)}
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by task, without importing them."""
@@ -61,7 +64,7 @@ class Commands(click.Group):
                 formatter.write_dl([(f"{n:<{width}}", e.text) for n, e in commands().items() if e.section == section])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": sorted(HELP)})
 @click.version_option(__version__, prog_name="vsphere-ai")
 def command() -> None:
     """Turn a VMware vSphere estate into a GPU farm for distributed AI training."""
@@ -86,7 +89,7 @@ def run() -> None:
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     json_stream.expect("text")  # until a command says otherwise
-    with _guarded(), _traced():
+    with _guarded(), debug.ending():
         code = _main(arguments)
         for note in redaction.notes():
             streams.say(f"note: {note}")
@@ -111,27 +114,6 @@ def _guarded() -> Iterator[None]:
     finally:
         os.umask(mask)
         gc.set_threshold(*searched)
-
-
-@contextmanager
-def _traced() -> Iterator[None]:
-    """Show with VSPHERE_AI_TRACEBACK=1 where reading a value failed that the command then left out."""
-    if not os.environ.get(TRACEBACK):
-        yield
-        return
-    import logging
-
-    class Shown(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            click.echo(redaction.untrusted(logging.Formatter().format(record)), err=True)
-
-    log, handler = logging.getLogger("vsphere_ai.model.estate.malformed"), Shown()
-    log.setLevel(logging.DEBUG)
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
 
 
 def _main(arguments: list[str]) -> int:
@@ -166,6 +148,7 @@ def _show_error(error: VsphereAiError) -> None:
     from vsphere_ai.model.text import safe
 
     streams.status("")
+    debug.show_traceback(error)
     json_stream.fail(error.message, error.rule)
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
@@ -181,10 +164,6 @@ def _show_error(error: VsphereAiError) -> None:
 def _bug(error: Exception) -> int:
     json_stream.fail(f"internal error: {type(error).__name__}", VsphereAiError.rule)
     streams.say(f"internal error: {type(error).__name__}: {redaction.untrusted(str(error))}")
-    streams.say(f"  This is a bug in vsphere-ai. Set {TRACEBACK}=1 to see where, and report it.")
-    if os.environ.get(TRACEBACK):
-        import traceback
-
-        for line in traceback.format_exception(error):
-            click.echo(redaction.untrusted(line), err=True, nl=False)
+    streams.say("  This is a bug in vsphere-ai. Run it with --debug to see where, and report it.")
+    debug.show_traceback(error)
     return 70

@@ -21,7 +21,7 @@ from vsphere_ai.resources.mixins import Judged, concerned
 ANSWERS = "vcenter.answers"
 SOURCE = "pyVmomi, supported vSphere releases"
 NEWER = "this vCenter may be newer than pyVmomi: pip install --upgrade pyvmomi"
-LOOK = "look at this object in the vSphere Client; VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
+LOOK = "look at this object in the vSphere Client; --debug shows where reading it failed"
 ORDER = ("vcenter", "host", "vm")
 BECAUSE = "because of this plan"
 SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}

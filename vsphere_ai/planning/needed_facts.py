@@ -19,7 +19,7 @@ from vsphere_ai.resources.base import Resource
 RULE = "vcenter.malformed"
 HELP = (
     "look at this object in the vSphere Client and correct it, or leave the target out; "
-    "VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
+    "--debug shows where reading it failed"
 )
 PlanOnce = Callable[[TargetPlans, Kinds, View, View], object]
 

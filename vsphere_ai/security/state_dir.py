@@ -19,6 +19,23 @@ def state_dir() -> Path:
     return user_state_path("vsphere-ai")
 
 
+CONFIGURATION = "VSPHERE_AI_CONFIG"
+"""An environment variable: the configuration file of the user."""
+
+
+def configuration_file() -> Path | None:
+    """Return the file of ``VSPHERE_AI_CONFIG``, else ``vsphere-ai/config.yml`` in the user's folder, if it is there.
+
+    That folder is ``$XDG_CONFIG_HOME``, else ``~/.config`` (XDG Base Directory Specification 0.8). An empty variable
+    means that no file is read.
+    """
+    named = os.environ.get(CONFIGURATION)
+    if named is not None:
+        return Path(named) if named else None
+    path = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "vsphere-ai" / "config.yml"
+    return path if path.is_file() else None
+
+
 def lab_dir() -> Path:
     """Return the folder of the running lab: ``$VSPHERE_AI_LAB_DIR``, else ``lab`` below the state folder."""
     given = os.environ.get("VSPHERE_AI_LAB_DIR")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import destroy_option, lock_option, moved_options, number_options, reboot_option
 from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
 from vsphere_ai.errors import UsageError
@@ -24,9 +25,11 @@ HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
 @moved_options
 @run_output_options
 @lock_option
-@click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
+@click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask, even when there is more to do than was approved.")
 @number_options(destroy_option, reboot_option)
-@click.option("--reboot-again", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left.")
+@click.option(
+    "--reboot-again", cls=EachTime, is_flag=True, help="Let hosts reboot once more; makes a new run of what is left."
+)
 @click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
 @click.option("--from-vcenter", is_flag=True, help="Put back what vCenter says that a run of elsewhere has switched.")
 def command(run: str, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **more: bool) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import destroy_option, lock_option, variable_estate_options, yes_option
 from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
 
@@ -23,7 +24,7 @@ HELP_ENTRY = "Change the estate", 40, "Destroy the VMs of sets, with all their d
 @lock_option
 @yes_option
 @destroy_option
-@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+@click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
 def command(

@@ -14,6 +14,7 @@ from vsphere_ai.cli.change.fleet_options import plan_place, run_place, vcenters_
 from vsphere_ai.cli.change.fleet_progress import FleetProgress, listener
 from vsphere_ai.cli.change.fleet_worker import worker
 from vsphere_ai.cli.console import signals, streams
+from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
@@ -154,7 +155,7 @@ def apply(
 @output_option()
 @verbose_option
 @quiet_option
-@click.option("--yes", is_flag=True, help="Approve additional changes.")
+@click.option("--yes", cls=EachTime, is_flag=True, help="Approve additional changes.")
 def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
@@ -31,7 +32,7 @@ HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addr
 @lock_option
 @yes_option
 @destroy_option
-@click.option("--force", is_flag=True, help="Power off guests that cannot be shut down.")
+@click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **more: bool
 ) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.defaults import EachTime, InventoryOption
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted
 from vsphere_ai.security.asking import asking
@@ -28,10 +29,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 MOVED = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
 ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
 
-inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory file.")
+inventory_option = click.option("-i", "--inventory", cls=InventoryOption, type=FILE, help="Inventory file.")
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask.")
 full_option = click.option("--full", is_flag=True, help="Do not group identical targets.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
 quiet_option = click.option(
@@ -43,10 +44,15 @@ quiet_option = click.option(
     help="Print only results, questions and errors.",
 )
 destroy_option = click.option(
-    "--destroy", type=click.IntRange(0), metavar="N", help="Confirm that the plan destroys N VMs, with all their disks."
+    "--destroy",
+    cls=EachTime,
+    type=click.IntRange(0),
+    metavar="N",
+    help="Confirm that the plan destroys N VMs, with all their disks.",
 )
 reboot_option = click.option(
     "--reboot",
+    cls=EachTime,
     type=click.IntRange(0),
     metavar="N",
     help="Confirm that the plan reboots N hosts; another number is refused.",
@@ -71,7 +77,7 @@ lock_option = click.option(
     type=click.Choice(("none", "local", "vcenter")),
     help="Keep other runs away: on this machine, also on others, or not at all. [default: local]",
 )
-moved_inventory_option = click.option("-i", "--inventory", type=FILE, help=MOVED)
+moved_inventory_option = click.option("-i", "--inventory", cls=EachTime, type=FILE, help=MOVED)
 limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
 kind_option = click.option(
     "--kind",

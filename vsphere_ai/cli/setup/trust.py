@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import agreed, inventory_options, variable_options, vcenter_options
 from vsphere_ai.errors import UsageError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
 HELP_ENTRY = "Set up", 40, "Show and store certificates and SSH keys."
-_YES = click.option("--yes", is_flag=True, help="Do not ask; only together with --fingerprint.")
+_YES = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask; only together with --fingerprint.")
 
 
 @click.group("trust")

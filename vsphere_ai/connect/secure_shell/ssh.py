@@ -32,6 +32,10 @@ from vsphere_ai.errors import Unreachable
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
+LOG = logging.getLogger("vsphere_ai.connect.secure_shell")
+"""Gets, at level DEBUG, each command without its input and output."""
+LONGEST_LOGGED = 300
+"""Characters of a command in the log: programs are sent to guests as such, some with thousands of lines."""
 LARGEST_OUTPUT = 4 << 20
 LARGEST_GREETING = 1 << 20
 """Bytes a server may send until a login has succeeded: banners and the handshake."""
@@ -45,6 +49,20 @@ WEAK = {
     "macs": ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"],
     "kex": ["diffie-hellman-group1-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
 }
+
+
+@contextlib.contextmanager
+def _logged(host: str, command: str) -> Iterator[list[str]]:
+    """Log a command with its time; yields a list that its outcome is appended to, where it has one."""
+    began, outcome = time.monotonic(), [""]
+    try:
+        yield outcome
+    except BaseException as error:
+        outcome.append(type(error).__name__)
+        raise
+    finally:
+        seconds, shown = time.monotonic() - began, command[:LONGEST_LOGGED]
+        LOG.debug("%s: %s after %.0f ms: %s", host, outcome[-1], 1000 * seconds, shown)
 
 
 class SshClient:
@@ -149,7 +167,7 @@ class SshClient:
         `most` is how many bytes of output are taken. `stdin` is what the command reads, up to its end; `seen` is given
         its output piece by piece, as it comes.
         """
-        with self._counted():
+        with self._counted(), _logged(self.endpoint.host, command) as outcome:
             transport, channel = self._session(deadline_s)
             deadline = time.monotonic() + deadline_s
             # paramiko waits for the answer to exec without any limit; only closing what it waits on wakes it.
@@ -158,7 +176,9 @@ class SshClient:
             watchdog.start()
             try:
                 channel.exec_command(command)
-                return collect(channel, deadline, most, stdin, seen)
+                ended = collect(channel, deadline, most, stdin, seen)
+                outcome.append(f"exit status {ended.status}")
+                return ended
             except Unended:
                 self._give_up(transport, channel)
                 raise

@@ -9,6 +9,7 @@ import logging
 import re
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
@@ -25,7 +26,7 @@ from vsphere_ai.connect.wire.vmomi import ManagedObject, Method, SoapAdapter, Vm
 from vsphere_ai.connect.wire.wire_types import Unfamiliar
 
 LOG = logging.getLogger("vsphere_ai.connect.soap.session")
-"""Gets, at level DEBUG, why an answer was left to pyVmomi."""
+"""Gets, at level DEBUG, each request without its arguments, and why an answer was left to pyVmomi."""
 OPERATION = "operationID"
 _VALUES = re.compile(rb"<changeSet[ >].*?</changeSet>", re.DOTALL)
 SLOWEST = 2
@@ -82,7 +83,8 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         if seen.ahead is not None and not (info.wsdlName == NEXT and args == [seen.ahead.token]):
             self.forget_ahead()
         try:
-            answer = super().InvokeMethod(mo, info, args, outerStub)
+            with _logged(info.wsdlName, mo):
+                answer = super().InvokeMethod(mo, info, args, outerStub)
             return seen.read or answer
         except ERRORS as error:
             body = seen.body
@@ -172,6 +174,19 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
             raise NotExpressible(f"{info.wsdlName} cannot be sent: {error}") from error
         finally:
             context.pop(OPERATION, None)
+
+
+@contextlib.contextmanager
+def _logged(method: str, mo: ManagedObject) -> Iterator[None]:
+    """Log a request with its time, and the type of the fault that it was answered with."""
+    began, outcome = time.monotonic(), "answered"
+    try:
+        yield
+    except BaseException as error:
+        outcome = type(error).__name__
+        raise
+    finally:
+        LOG.debug("%s on %s: %s after %.0f ms", method, mo._GetMoId(), outcome, 1000 * (time.monotonic() - began))
 
 
 def _left(connection: http.client.HTTPConnection) -> bool:

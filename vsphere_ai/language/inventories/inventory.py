@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,10 @@ from vsphere_ai.security.file_ownership import gap
 from vsphere_ai.security.state_dir import lab_dir
 
 CONNECTION, PROJECT_INVENTORY = "connection.yml", "vsphere-ai.yaml"
+VARIABLE = "VSPHERE_AI_INVENTORY"
+"""An environment variable: the inventory of commands that are given none."""
+_configured: list[tuple[Path, str]] = []
+"""The inventory that the user's configuration file names, and the place in that file: one, or none."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -201,10 +206,18 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def find_inventory(given: Path | None) -> Inventory:
-    """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
+    """Load the given inventory, else a named one, else the project's `vsphere-ai.yaml`, else that of the running lab.
+
+    It is named by ``VSPHERE_AI_INVENTORY``, else by the user's configuration file.
+    """
     if given is not None:
         require(given, "inventory")
         return replace(load_inventory(given), found="given with -i")
+    named = _named()
+    if named is not None:
+        path, source = named
+        require(path, "inventory", source)
+        return replace(load_inventory(path), found=f"named by {source}")
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / PROJECT_INVENTORY).is_file():
@@ -217,10 +230,21 @@ def find_inventory(given: Path | None) -> Inventory:
         return replace(load_inventory(running_lab()), found="of the running lab")
     except UsageError as error:
         raise UsageError(
-            f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
+            f"no inventory: give one with -i or {VARIABLE}, or write {PROJECT_INVENTORY}, or start the lab",
             "vsphere-ai lab up starts the embedded farm",
             rule="inventory.none",
         ) from error
+
+
+def configure_inventory(path: Path | None, source: str = "") -> None:
+    """Set the inventory that `find_inventory` takes where none is given, and what names it; none without a path."""
+    _configured[:] = [(path, source)] if path else []
+
+
+def _named() -> tuple[Path, str] | None:
+    """Return the inventory that the environment or the configuration file names, and by what."""
+    path = os.environ.get(VARIABLE)
+    return (Path(path), VARIABLE) if path else next(iter(_configured), None)
 
 
 def _require_own(found: Path) -> None:

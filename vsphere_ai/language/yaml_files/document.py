@@ -137,13 +137,14 @@ class Document:
         faults.add(mark, message, help, excerpt=self.excerpt(mark, len(str(path[-1]))))
 
 
-def require(path: Path, what: str) -> None:
-    """`UsageError` when a file that was named on the command line is not there."""
+def require(path: Path, what: str, source: str = "") -> None:
+    """`UsageError` when a file that was named on the command line, or by a `source`, is not there."""
     if not path.exists():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         near = did_you_mean(path.name, (each.name for each in beside if each.suffix == path.suffix))
         help = near or f"check the name, and the folder: this is {Path.cwd()}"
-        raise UsageError(f"there is no {what} {path}", help, rule="usage.no-file")
+        named = f", which {source} names" if source else ""
+        raise UsageError(f"there is no {what} {path}{named}", help, rule="usage.no-file")
 
 
 def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
