@@ -23,9 +23,12 @@ from support.labs import started
 from support.steady import steady
 
 from vsphere_ai.app.training.launch.job import load_job
+from vsphere_ai.cli.console.defaults import known_options
+from vsphere_ai.cli.main import command as tool
 from vsphere_ai.lab import scenario_file
 from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.lab.front import process
+from vsphere_ai.language.configuration import load_configuration
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.language.yaml_files.document import Faults, load, parse_stream, text_of
@@ -198,6 +201,7 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "inventory": load_inventory,
         "job": load_job,
         "scenario": scenario_file.load,
+        "configuration": lambda path: load_configuration(path, known_options(tool, path.parent)),
         "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),
         "values": lambda path: load(path, Faults()),

@@ -200,7 +200,7 @@ def test_the_container_installs_the_wheel_by_its_own_lines(wheel, tmp_path):
     assert not context.exists()
     assert (home / "bin" / "vsphere-ai").exists()
     listed = subprocess.run(
-        [home / "bin" / "pip", "list", "-o", "json"], env=environment, capture_output=True, check=True
+        [home / "bin" / "pip", "list", "--format", "json"], env=environment, capture_output=True, check=True
     )
     assert {each["name"].replace("_", "-") for each in json.loads(listed.stdout)} == {"small", "vsphere-ai"}
 

@@ -59,14 +59,17 @@ def default_map(words: str, command: click.Command, root: click.Group) -> dict[s
     from vsphere_ai.app.project.configuration import read_configuration
 
     folder = file.absolute().parent
-    context = click.Context(root)
-    every = {
-        place: _converters(each, folder)
-        for name in root.list_commands(context)
-        for place, each in tree_of(name, root.get_command(context, name) or command)
-    }
-    configuration = read_configuration(file, every)
+    configuration = read_configuration(file, known_options(root, folder))
     return _map(words, command, configuration, folder)
+
+
+def known_options(root: click.Group, folder: Path) -> dict[str, dict[str, Converter | None]]:
+    """Return what takes a value of each option, by the words of its command; files are relative to a folder."""
+    context = click.Context(root)
+    tops = ((name, root.get_command(context, name)) for name in root.list_commands(context))
+    return {
+        place: _converters(each, folder) for name, top in tops if top is not None for place, each in tree_of(name, top)
+    }
 
 
 def _map(words: str, command: click.Command, configuration: Configuration, folder: Path) -> dict[str, object]:

@@ -53,7 +53,7 @@ def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequ
             raise UsageError("--kind and --to are for the live state, not for a run", "leave them out")
         return _show_run(what, form, full=flags["full"])
     if form == "json":
-        raise UsageError("-o json is for a run", "the live state is written as a playbook, which is YAML")
+        raise UsageError("--output json is for a run", "the live state is written as a playbook, which is YAML")
     if to:
         app.require_absent([to])
     kinds = tuple(each.strip() for each in kind.split(",") if each.strip())
