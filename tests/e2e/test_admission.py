@@ -109,7 +109,26 @@ FAILOVER = ", ha: {enabled: true, admission_control: hosts, failover_hosts: [esx
 SWAPS = "datastores: [{name: full, type: VMFS, capacity_gb: 900, free_gb: 4}, {name: own, type: VMFS, hosts: [%s]}]\n"
 SWAPPED = vm("t-01", memory_gb=32, memory_reservation_mb=32768, datastore="full")
 UNRESERVED = "- vms: t-01\n  hardware: {memory_reservation: 0}\n"
+GIVES_WAY = vm("m-01", memory_gb=150, memory_reservation_locked="true") + vm(
+    "t-01", host=2, memory_gb=200, memory_reservation_mb=204800
+)
 CASES = {
+    "a-swap-file-has-no-room-on-the-datastore-of-its-host-either": (
+        farm(
+            SWAPPED.replace("full", "own"),
+            more=SWAPS.replace("900, free", "900, hosts: [esx02.lab.local], free").replace(
+                "[%s]", "[esx01.lab.local], free_gb: 4, capacity_gb: 900"
+            ),
+            cluster=", swap: hostLocal",
+        ).replace("    memory_gb: 256\n", "    memory_gb: 256\n    swap_datastore: own\n", 1),
+        UNRESERVED,
+        "admission.swap",
+    ),
+    "evacuated-before-a-vm-gives-way-that-has-to-be-apart": (
+        farm(GIVES_WAY, version="8.0.3", rules=rule("anti-affinity", "t-01, m-01")),
+        UNRESERVED + DEVICE,
+        "rolling.nowhere",
+    ),
     "a-swap-file-has-no-room": (farm(SWAPPED, more=SWAPS % "esx01.lab.local"), UNRESERVED, "admission.swap"),
     "clones-leave-no-room-for-a-swap-file": (
         farm(TEMPLATE % "efi", more="datastores: [{name: full, type: VMFS, capacity_gb: 900, free_gb: 72}]\n"),
@@ -223,6 +242,7 @@ FITTING = {
         ),
         made(8, "  hardware: {memory_reservation: full}\n").replace("n-[01:02]", "n-01") + GROWS,
     ),
+    "evacuated-once-a-vm-of-another-host-has-given-way": (farm(GIVES_WAY, version="8.0.3"), DEVICE + UNRESERVED),
     "what-stays-off-takes-nothing": (
         farm(vm("t-01", memory_gb=160) + vm("t-02", memory_gb=160, power="off"), hosts=1),
         FULL,

@@ -169,6 +169,7 @@ class _Way:
         folder = self.farm.store.get(self._vm("image")["parent"])
         taken: set[str] = set()
         for name in expand(of["names"]):
+            self._copies(of.get("datastore", ""))
             host = self.choose([h for h in hosts if not (of.get("apart") and h in taken)])
             taken.add(host)
             at = self.farm.named[f"host:{host}"]
@@ -182,6 +183,16 @@ class _Way:
                 resource_pools.into(self.farm, vm, of["pool"])
             check(case_of(self.farm, vm, at, Occasion.COLD))
             power_on_now(self.farm, vm, at, "on")
+
+    def _copies(self, name: str) -> None:
+        """End this way where a datastore has no room for the disks of a clone; else that of the image."""
+        from vsphere_ai.lab.managed import datastores
+
+        disks = datastores.disks_of(self._vm("image")["config"])
+        ref = self.farm.store.get(disks[0].backing.datastore)
+        store = datastores.at(self.farm, f"[{name}]", "datastore") if name else ref
+        if sum(datastores.used_bytes(self.farm, disk) for disk in disks) > store["summary"].freeSpace:
+            os._exit(NONE)
 
     # -- state of the lab
 

@@ -45,8 +45,7 @@ def swap(case: Case) -> Reason | None:
     free = summary.get("freeSpace")
     if free is None:
         return None
-    mine = situation.on(situation.home(vm.ref) or "").get(vm.ref)
-    taken = situation.more.swap_mb[vm.home] - ((mine.swap_mb or 0) if mine is not None else 0)
+    taken = situation.more.swap_mb[vm.home] - _own(case)
     have = (int(free) - situation.disks_bytes.get(vm.home, 0)) / _MIB - taken
     if size <= have:
         return None
@@ -55,6 +54,15 @@ def swap(case: Case) -> Reason | None:
     if str(summary.get("type")) in THIN:
         return case.preferred(message)
     return case.no(message, help, quantity=Quantity(size, have, "MB"), fault="NoDiskSpace")
+
+
+def _own(case: Case) -> int:
+    """Return the MB that the VM itself is counted with on the datastore of its configuration."""
+    at = case.situation.home(case.vm.ref)
+    mine = case.situation.on(at).get(case.vm.ref) if at is not None else None
+    if at is None or mine is None or swaps_locally(mine, at, case.situation.view.estate):
+        return 0
+    return mine.swap_mb or 0
 
 
 def _on_local(case: Case, size: int) -> bool:

@@ -49,9 +49,9 @@ def held_up(
 
 
 def _beside(roll: Roll, asked: Concerned, view: View) -> Concerned:
-    """Return the VMs of a cluster whose host has no window."""
+    """Return the VMs of a cluster whose host has no window, and that do not come before all of them."""
     hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
-    homes = ((vm, view.estate.host_of(vm.ref)) for vm in asked)
+    homes = ((vm, view.estate.host_of(vm.ref)) for vm in asked if vm not in roll.changed_first)
     return {vm: asked[vm] for vm, home in homes if home is not None and home.ref in hosts}
 
 

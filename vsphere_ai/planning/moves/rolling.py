@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -13,6 +13,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
 
 STATE_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode")
 MAINTENANCE = "in maintenance mode"
@@ -35,6 +36,8 @@ class Roll:
     """Every host of the cluster."""
     why: str = ""
     """Why it is not the roll-out that was asked for, with fewer hosts at a time or in another order; "" where it is."""
+    changed_first: tuple[Target, ...] = ()
+    """VMs on hosts without a window that are changed before the first window begins: VMs have no places else."""
 
     @property
     def hosts(self) -> tuple[Target, ...]:
@@ -131,3 +134,12 @@ def _slots(
 
 def _share(value: int | str, hosts: int, *, least: int = 1) -> int:
     return value if isinstance(value, int) else max(least, floor(hosts * int(value.rstrip("%")) / 100))
+
+
+def changed_first(
+    rolls: Iterable[Roll], chains: Mapping[Target, Sequence[Step]], firsts: Mapping[Target, Sequence[Step]]
+) -> Iterator[tuple[Step, Step]]:
+    """Yield the last step of each VM that is changed first with each step that a window of its cluster begins with."""
+    for roll in rolls:
+        ends = [chains[vm][-1] for vm in roll.changed_first if chains.get(vm)]
+        yield from ((end, first) for end in ends for host in roll.hosts for first in firsts.get(host, ()))

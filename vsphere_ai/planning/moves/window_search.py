@@ -1,4 +1,6 @@
-"""Search over the windows of a roll-out: fewer hosts at a time, or another order, where what is given is refused.
+"""Search over the windows of a roll-out: changes of VMs first, fewer hosts at a time, or another order.
+
+What is given is taken where it is possible.
 
 Whether the VMs of a host find places may depend on which hosts come before it, and so may not depend on the names that
 order them. What is possible as it is given stays as it is.
@@ -14,11 +16,13 @@ from typing import NamedTuple
 
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
+from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Problem, by_target
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import counted
+from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves, Outlook
@@ -81,12 +85,36 @@ class Windows:
         # one that the run could not move from a host to which it has moved it is refused there
         moved = () if moves.problems else (m.vm for m in moves.all)
         here = self._before.only(h.ref for h in roll.members)
+        for vm in roll.changed_first:
+            home = here.home(vm.ref)
+            if home is not None and here.leave(vm.ref) is not None:
+                here.arrive(self._planned.planned(vm.ref), home)
         windows = Departures(here, moves.by_host, self._off, frozenset((*self.by_drs, *moved)), self._planned)
         windows.destroyed = frozenset(vm.ref for vm in self.destroyed)
         problems = windows.run(roll)
         # other windows later may bring about other moves before
         refused = windows.refused if not moves.by_host else len(roll.hosts)
         return Judged(moves, problems, moves.refused if moves.problems else refused)
+
+    def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
+        """Yield VMs on hosts without a window whose changes may come before it: those that need no more then, and all.
+
+        What is changed for a set is tied to its other VMs, and comes when these come.
+        """
+        estate = self.outlook.before.estate
+        hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
+        vms = [t for t in self.steps if t.kind == "vm" and estate.is_on(t.ref) and t not in self.destroyed]
+        homes = ((vm, estate.host_of(vm.ref)) for vm in sorted(vms) if member_of(estate, vm.ref) is None)
+        every = tuple(vm for vm, home in homes if home is not None and home.ref in hosts)
+        less = tuple(vm for vm in every if self._needs_no_more(vm.ref))
+        yield from dict.fromkeys(own for own in (less, every) if own)
+
+    def _needs_no_more(self, ref: str) -> bool:
+        now, then = self._before.machines.present(ref), self._planned.planned(ref)
+        need, had = then.memory_need_mb, now.memory_need_mb
+        if need is None or had is None or need.high > had.high or then.reserved_mhz > now.reserved_mhz:
+            return False
+        return (then.cpus or 0) <= (now.cpus or 0) and (then.swap_mb or 0) <= (now.swap_mb or 0)
 
 
 def roll_outs(
@@ -96,41 +124,69 @@ def roll_outs(
     rolls: list[Roll] = []
     moves, problems = Moves(), list[Problem]()
     for asked in given:
-        roll, judged = searched(asked, windows.judge, begun)
+        roll, judged = searched(asked, windows.judge, begun, windows.may_come_first)
         rolls.append(roll)
         moves.add(judged.moves)
         problems += judged.problems
     return tuple(rolls), moves, problems
 
 
-def searched(roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Target]) -> tuple[Roll, Judged]:
+def searched(
+    roll: Roll,
+    judge: Callable[[Roll], Judged],
+    begun: Collection[Target],
+    early: Callable[[Roll], Iterable[tuple[Target, ...]]] = lambda _roll: (),
+) -> tuple[Roll, Judged]:
     """Return the first way to roll out that nothing blocks; where there is none, the given one.
 
-    Fewer hosts at a time are tried first, then other orders, one host at a time. Hosts that an earlier attempt has
-    `begun` stay the first ones.
+    That some VMs are changed first (`early`) is tried at once, then fewer hosts at a time, then other orders, one host
+    at a time. Hosts that an earlier attempt has `begun` stay the first ones.
     """
     first = judge(roll)
     if not first.reason:
         return roll, first
+    ways = [roll]
+    for vms in early(roll):
+        names = listed([vm.name for vm in vms])
+        other = replace(roll, changed_first=vms, why=f"{names} changed before the first window: {first.reason}")
+        ways.append(other)
+        judged = judge(other)
+        if not judged.reason:
+            return other, judged
+    left = [TRIES]
+    for way in ways:
+        found = _otherwise(way, judge, begun, first.reason, left)
+        if found is not None:
+            return found
+    return roll, first
+
+
+def _otherwise(
+    roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Target], reason: str, left: list[int]
+) -> tuple[Roll, Judged] | None:
+    """Return a way to roll out with fewer hosts at a time, or in another order; None where all are blocked.
+
+    `left` has one number, that of the sequences of moves that may be tried yet.
+    """
+    before = f"{listed([vm.name for vm in roll.changed_first])} changed first, " if roll.changed_first else ""
     for number in range(roll.at_a_time - 1, 0, -1):
         fewer = replace(roll, at_a_time=number)
         judged = judge(fewer)
         if not judged.reason:
-            why = f"{counted(number, 'host')} at a time, not {roll.at_a_time}: {first.reason}"
+            why = f"{before}{counted(number, 'host')} at a time, not {roll.at_a_time}: {reason}"
             return replace(fewer, why=why), judged
     refused: set[tuple[Target, ...]] = set()
-    left = TRIES
     for hosts in _orders(roll.hosts, begun, refused, ORDERS if len(roll.members) <= FEW_HOSTS else FEW_ORDERS):
+        if left[0] <= 0:
+            break
         other = replace(roll, at_a_time=1, batches=tuple(_cut(hosts, [len(b) for b in roll.batches])))
         judged = judge(other)
         if not judged.reason:
-            why = f"{', '.join(h.name for h in hosts)} one after the other, not by name: {first.reason}"
+            why = f"{before}{', '.join(h.name for h in hosts)} one after the other, not by name: {reason}"
             return replace(other, why=why), judged
         refused.add(hosts[: judged.refused + 1])
-        left -= judged.moves.tries
-        if left <= 0:
-            break
-    return roll, first
+        left[0] -= judged.moves.tries
+    return None
 
 
 def _orders(

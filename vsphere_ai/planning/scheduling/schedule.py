@@ -33,7 +33,7 @@ from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, w
 from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.power_on_order import PowerOns
-from vsphere_ai.planning.moves.rolling import Roll, make_rolls, rolling_of
+from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, rolling_of
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import Found, found
@@ -332,11 +332,11 @@ def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Non
 
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
-    """Let the hosts of each cluster follow each other; gates that an earlier attempt left pending come before them."""
+    """Let the hosts of each cluster follow each other; pending gates, and VMs that are changed first, come before."""
+    work.edges += changed_first(rolls, work.chains, work.firsts)
     pending = grouped(sorted(work.gated - work.windows), lambda h: work.estate[h.ref].get("parent"))
     for host, before in ((h, roll.before(h)) for roll in rolls for h in roll.hosts):
-        gates = pending.get(work.estate[host.ref].get("parent"), ())
-        ends = [work.chains[earlier][-1] for earlier in (*before, *gates)]
+        ends = [work.chains[h][-1] for h in (*before, *pending.get(work.estate[host.ref].get("parent"), ()))]
         work.rolled += [(end, first) for end in ends for first in work.firsts[host]]
 
 
