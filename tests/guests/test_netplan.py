@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gates import LONG
 from support.programs import needs_program
+from support.seeds import by_level
 
 from vsphere_ai.guests.netplan import GuestNic, Route, network_text, read_network, summary
 from vsphere_ai.guests.network_problems import network_problems
@@ -266,8 +267,8 @@ def nic(draw, index, primary):
 
 
 @given(sets())
-@settings(max_examples=1000, deadline=None)
-def test_a_thousand_random_sets(vms):
+@settings(max_examples=by_level(200, 1000), deadline=None)
+def test_random_sets(vms):
     """The text alone, as netplan's manual defines it: main table, tables of NICs, and the rules that lead to them."""
     seen = set()
     for nics in vms:

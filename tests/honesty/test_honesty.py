@@ -8,11 +8,12 @@ from honesty.judge import Court
 from honesty.labs import Labs
 from honesty.report import outcome
 from reliability.harness import Tool
+from support.seeds import by_level
 
 pytestmark = pytest.mark.lab
 SEED = 1
 ALONE = {name: number for number, name in enumerate(cases.alone())}
-MORE = range(len(ALONE), len(ALONE) + 8)
+MORE = range(len(ALONE), len(ALONE) + by_level(5, 50))
 ELSEWHERE = {
     "a reply is lost", "replies are lost", "a reply never comes", "a reply breaks off", "half a reply",
     "a reply is no XML", "connections break", "the proxy answers 503", "the proxy answers 401", "sessions end",
@@ -63,6 +64,6 @@ def test_none_or_two_at_once_or_while_it_runs(court, number):
     assert judged(court, number).applied >= 0
 
 
-@pytest.mark.parametrize("number", range(cases.PRESSED, cases.PRESSED + 10))
+@pytest.mark.parametrize("number", range(cases.PRESSED, cases.PRESSED + by_level(6, 40)))
 def test_where_little_is_left(court, number):
     assert judged(court, number).planned >= 0

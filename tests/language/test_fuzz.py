@@ -24,7 +24,7 @@ from vsphere_ai.language.playbooks.variables import Overrides
 from vsphere_ai.language.yaml_files.document import parse
 from vsphere_ai.resources import kinds
 
-FILES, PARTS = by_level((6_000, 1), (50_000, 2), (500_000, 10))
+FILES, PARTS = by_level((2_000, 1), (50_000, 2), (500_000, 10))
 """How many of each way of making them, and in how many tests, so that every core has some."""
 SHARE = {"playbook": 0.45, "inventory": 0.3, "values": 0.05, "scenario": 0.05, "faults": 0.15}
 PLAYBOOKS, INCLUDED = ROOT / "playbooks", "sites/time.yml"

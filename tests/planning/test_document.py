@@ -300,7 +300,7 @@ def places(value, at=()):
 
 
 @given(data=st.data())
-@settings(max_examples=by_level(150, 3000), deadline=None)
+@settings(max_examples=by_level(60, 3000), deadline=None)
 def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
     plan = made(plain_farm(), DESIRED)
     stated = playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))

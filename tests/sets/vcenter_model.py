@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import Terms
@@ -355,5 +356,11 @@ def advance(operator, step, known):
 
 def marks(world):
     """The marks that count, by VM."""
-    found = {v: mark_of(v.facts()) for v in world.vms if not v.foreign}
+    found = {v: _mark_read_by(mark_of, v) for v in world.vms if not v.foreign}
     return {v: m for v, m in found.items() if m is not None}
+
+
+@cache
+def _mark_read_by(reader, vm):
+    """The mark of a VM, read once: a walk meets the same VM in thousands of worlds."""
+    return reader(vm.facts())
