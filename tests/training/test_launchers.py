@@ -8,7 +8,9 @@ import pytest
 import yaml
 from training.nodes import commands, job, launched, node, nodes
 
+from vsphere_ai.app.training.node_program.processes import MARK
 from vsphere_ai.errors import Refused
+from vsphere_ai.training.launch import RUN_VARIABLE, VARIABLES_FILE
 from vsphere_ai.training.launchers import LAUNCHERS, launch
 
 DIR = "/var/tmp/vsphere-ai/run1"
@@ -81,7 +83,7 @@ TABLE = [
         [
             [
                 f"deepspeed --hostfile {DIR}/hostfile --master_addr 10.20.0.11 --master_port 29500 --launcher openmpi "
-                f"--launcher_args --mca btl_tcp_if_include ens192 --mca oob_tcp_if_include ens192 {SCRIPT}"
+                f"--launcher_args --mca btl_tcp_if_include ens192 --mca oob_tcp_if_include ens192 --no_local_rank --no_python {RANK}"
             ],
             [],
         ],
@@ -92,7 +94,7 @@ TABLE = [
         [
             [
                 f"deepspeed --hostfile {DIR}/hostfile --master_addr 10.20.0.11 --master_port 29500 --launcher pdsh "
-                f"{SCRIPT}"
+                f"--no_local_rank --no_python {RANK}"
             ],
             [],
         ],
@@ -236,6 +238,31 @@ def test_variables_that_differ_between_nodes_are_in_a_file_of_each():
     assert [o["NCCL_IB_HCA"] for o in own] == ["=rocep1s0:1", "=mlx5_3:1"]
     assert made.nodes[0].processes[0].env["A"] == "b"
     assert "-x A " in commands(made)[0][0]
+
+
+FROM_HEAD = [
+    ("mpi", {}),
+    ("horovod", {}),
+    ("horovod", {"mpi": {"via": "mpirun"}}),
+    ("deepspeed", {"deepspeed": {"via": "openmpi"}}),
+    ("deepspeed", {"deepspeed": {"via": "pdsh"}}),
+    ("deepspeed", {"deepspeed": {"via": "pdsh"}, "script": None, "module": "pkg.train"}),
+    ("deepspeed", {"deepspeed": {"via": "openmpi"}, "script": None, "command": ["/opt/run"]}),
+]
+
+
+@pytest.mark.parametrize(("mode", "more"), FROM_HEAD)
+def test_what_starts_on_one_node_finds_all_variables_on_each(mode, more):
+    made = launched(mode, env={"FOO": "bar"}, **more)
+    assert f"{DIR}/rank.py" in made.nodes[0].processes[0].argv
+    for each in made.nodes:
+        own = json.loads(next(f.text for f in each.files if f.name == VARIABLES_FILE))
+        assert "rank.py" in {f.name for f in each.files}
+        assert (own["FOO"], own["MASTER_ADDR"], own[RUN_VARIABLE]) == ("bar", made.nodes[0].node.address, made.run)
+
+
+def test_the_program_on_nodes_finds_processes_by_the_same_variable():
+    assert RUN_VARIABLE == MARK
 
 
 def test_a_key_for_one_run_lets_rank_0_log_in():

@@ -32,8 +32,9 @@ def plain(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things: ``1 host``, ``2 hosts``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return a number of things: ``1 host``, ``2 hosts``, ``2 processes``."""
+    ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number} {noun}{'' if number == 1 else ending}"
 
 
 def columns(text: str) -> int:

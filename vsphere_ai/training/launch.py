@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from vsphere_ai.errors import Refused
 from vsphere_ai.model.names.written_names import host_address
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import counted
 from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
 from vsphere_ai.training.machine import Machine
@@ -22,6 +23,8 @@ RUNS = "/var/tmp/vsphere-ai"  # noqa: S108 - what runs there refuses a folder of
 """Folder of run directories on a node; it is kept over a reboot."""
 RANK_FILE = "rank.py"
 VARIABLES_FILE = "env.json"
+RUN_VARIABLE = "VSPHERE_AI_RUN"
+"""Has the name of the run in each of its processes: by it they are found, counted and ended."""
 TOPOLOGY_FILE = "nccl-topo.xml"
 
 
@@ -136,7 +139,9 @@ class Plan:
                 raise refuse("no-gpu", f"{node.vm} has no GPU, and the job starts one process for each", help)
             if have and number > have:
                 help = f"give processes_per_node at most {have}"
-                raise refuse("too-many", f"{node.vm} has {have} GPUs, and the job starts {number} processes", help)
+                raise refuse(
+                    "too-many", f"{node.vm} has {have} GPUs, and the job starts {counted(number, 'process')}", help
+                )
             found.append(number)
         return tuple(found)
 

@@ -60,6 +60,22 @@ def test_processes_of_both_nodes_have_the_variables_of_their_rank_and_the_right_
     assert not (two.folder_of("trn-01") / job.run / "mesh_key").exists()
 
 
+def test_the_jobs_variables_and_the_mark_of_the_run_are_in_each_process_of_both_nodes(two):
+    job = launched(two, "import time\ntime.sleep(600)\n", FOO="bar").start()
+    until = time.monotonic() + LONG
+    while sum(two.processes_in(vm).count("python3") for vm in two.servers) < 6:  # four ranks, two supervisors
+        assert time.monotonic() < until, run_logs(job.request)
+        time.sleep(0.1)
+    found = [Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0") for pid in processes_of(job.run)]
+    ranks = {v["RANK"]: v for each in found if "RANK" in (v := dict(e.split("=", 1) for e in each if "=" in e))}
+    assert set(ranks) == {"0", "1", "2", "3"}
+    for environment in ranks.values():
+        assert (environment["FOO"], environment["MASTER_ADDR"]) == ("bar", two.address("trn-01"))
+        assert environment["VSPHERE_AI_RUN"] == job.run
+    stop_run(job.request)
+    assert gone(job.run)
+
+
 @pytest.mark.parametrize("how", ["a rank is killed", "mpirun is killed", "stop"])
 def test_nothing_is_left_on_any_node(two, how):
     job = launched(two, "import time\ntime.sleep(600)\n").start()

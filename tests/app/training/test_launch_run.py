@@ -17,6 +17,7 @@ from vsphere_ai.app.estate.session import EstateRequest
 from vsphere_ai.app.training.launch.job import LaunchRequest
 from vsphere_ai.app.training.launch.run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
 from vsphere_ai.errors import StepFailed, UsageError, VsphereAiError
+from vsphere_ai.report.training.launch_text import run_text
 
 RANKS = ["rank-0", "rank-1", "rank-2", "rank-3"]
 
@@ -178,6 +179,40 @@ def test_a_node_whose_supervisor_is_killed_is_gone_for_the_others(two):
     found = stop_run(job.request)
     assert gone(job.run, 0)
     assert found.found["trn-02"].left == ()
+
+
+def killed_supervisors(two):
+    for vm in ("trn-01", "trn-02"):
+        for pid in supervisors(two, vm):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_run_without_supervisors_goes_on_as_long_as_its_processes_and_can_be_stopped(two):
+    job = Jobs(two, WAITING).start()
+    job.until_running()
+    killed_supervisors(two)
+    found = job.status()
+    assert [(n.alive, n.state, len(n.pids)) for n in found.found.values()] == [(False, "running", 2)] * 2
+    assert not found.is_over
+    assert "2 processes running; its supervisor is gone" in run_text(found)
+    stopped = stop_run(job.request)
+    assert gone(job.run, 0)
+    assert {(n.state, n.outcome, n.left) for n in stopped.found.values()} == {("ended", "stopped", ())}
+    assert {(n.state, n.outcome) for n in job.status().found.values()} == {("ended", "stopped")}
+
+
+def test_a_run_without_supervisors_and_processes_has_failed(two):
+    job = Jobs(two, WAITING).start()
+    job.until_running()
+    killed_supervisors(two)
+    for pid in processes_of(job.run):
+        os.kill(pid, signal.SIGKILL)
+    assert gone(job.run, 0)
+    found = job.wait()
+    assert {(n.state, n.outcome, n.reason) for n in found.found.values()} == {
+        ("ended", "failed", "its supervisor is gone, and no process of it is left")
+    }
+    assert found.exit_code == 1
 
 
 def test_the_first_node_ending_well_may_end_the_job(two):

@@ -151,7 +151,7 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
     for row, places in alike.items():
         on = tuple(dict.fromkeys(host for host, _ in places))
         pcis = dict.fromkeys(pci for _, pci in places)
-        where = ", ".join(pcis) if len(pcis) <= 4 else counted(len(pcis), "address") + "es"
+        where = ", ".join(pcis) if len(pcis) <= 4 else counted(len(pcis), "address")
         rows.append((few(listed(on), len(on), "host"), f"{len(places)}: {where}", *row))
     note = "Slices are memory slices. An unusable slice is free, and no profile can use it with the current layout."
     if not asked:

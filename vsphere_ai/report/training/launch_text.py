@@ -122,6 +122,8 @@ def run_text(result: RunResult) -> str:
             continue
         running = sum(code is None for code in found.processes.values())
         state = f"{running} of {counted(len(found.processes), 'process')} running" if running else found.state
+        if found.pids and not found.alive:
+            state = f"{counted(len(found.pids), 'process')} running"
         gone = "" if found.alive or found.state == "ended" else "; its supervisor is gone"
         lines.append(safe(f"NODE {number}  {node.vm}{place}  {state}{gone}"))
         lines += [

@@ -1,7 +1,8 @@
 """DeepSpeed: its launcher on every node (`--no_ssh`), or once on the first node, with a host file.
 
 Source: DeepSpeed, launcher/runner.py and multinode_runner.py; its Open MPI runner takes the interface eth0 unless
-`--launcher_args` names another one.
+`--launcher_args` names another one. From the first node it hands over variables with certain names only (NCCL, PYTHON,
+UCX and a few more): each process gets the others, and the name of the run, from `rank.py` on its node.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def _from_head(plan: Plan) -> Launch:
     if job.mpi.ssh_mesh:
         raise refuse("deepspeed-ssh", f"DeepSpeed's {via} launcher takes no key of one run only", "write via: no_ssh")
     shared = shared_variables(plan)
-    what, unfinished = plan.what(plan.per_job_values())
+    what, _ = plan.what(plan.per_job_values())
     shell = next((each for each in what if not _PLAIN.fullmatch(each)), None)
     if via == "pdsh" and shell is not None:
         raise refuse("pdsh", f"pdsh hands '{shell}' to a shell on each node", "write via: no_ssh")
     networks = plan.networks()
     own = f"--mca btl_tcp_if_include {networks} --mca oob_tcp_if_include {networks}"
     launcher_args = ("--launcher_args", own) if via == "openmpi" and len(plan.nodes) > 1 else ()
-    argv = (*_start(plan), "--launcher", via, *launcher_args, *_program(plan, what, unfinished))
+    argv = (*_start(plan), "--launcher", via, *launcher_args, *_program(plan, what, by_rank=True))
     return replace(on_head(plan, argv, shared), mode="deepspeed", notes=_notes(plan))
 
 
@@ -59,17 +60,17 @@ def _start(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _program(plan: Plan, what: tuple[str, ...], unfinished: bool) -> tuple[str, ...]:
-    if unfinished or plan.job.command is not None:
+def _program(plan: Plan, what: tuple[str, ...], by_rank: bool) -> tuple[str, ...]:
+    if by_rank or plan.job.command is not None:
         # DeepSpeed puts --local_rank right behind the first word, which here is a program's name
         quiet = () if "--no_local_rank" in plan.job.deepspeed.arguments else ("--no_local_rank",)
-        return (*quiet, "--no_python", *(plan.by_rank_file(what) if unfinished else what))
+        return (*quiet, "--no_python", *(plan.by_rank_file(what) if by_rank else what))
     return ("--module", *what) if plan.job.module is not None else what
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     job = plan.job
     without = "--no_local_rank" in job.deepspeed.arguments or job.command is not None
-    if without or job.deepspeed.via == "openmpi" or set(names_in(job.what)) & set(PER_RANK):
+    if without or job.deepspeed.via != "no_ssh" or set(names_in(job.what)) & set(PER_RANK):
         return ()
     return ("DeepSpeed gives the script an argument --local_rank=N, unless its arguments have --no_local_rank",)

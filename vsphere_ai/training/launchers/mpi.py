@@ -10,7 +10,16 @@ import json
 from collections.abc import Mapping
 
 from vsphere_ai.model.names.written_names import host_address
-from vsphere_ai.training.launch import VARIABLES_FILE, Launch, NodeFile, NodeLaunch, Plan, Process, refuse
+from vsphere_ai.training.launch import (
+    RUN_VARIABLE,
+    VARIABLES_FILE,
+    Launch,
+    NodeFile,
+    NodeLaunch,
+    Plan,
+    Process,
+    refuse,
+)
 from vsphere_ai.training.on_node import rank_file
 
 HOST_FILE = "hostfile"
@@ -40,9 +49,10 @@ def on_head(plan: Plan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Lau
     ranks = tuple(rank for own in plan.ranks for rank in own)
     nodes = []
     for number, node in enumerate(plan.nodes):
-        own = {name: value for name, value in plan.env(number).items() if shared.get(name) != value}
+        # a launcher hands over what it wants of its variables, DeepSpeed only those with certain names: rank.py sets all
+        every = {**shared, **plan.env(number), RUN_VARIABLE: plan.run}
         files = [NodeFile("rank.py", rank_file(), executable=True)]
-        files += [NodeFile(VARIABLES_FILE, json.dumps(own, indent=2) + "\n")] if own else []
+        files += [NodeFile(VARIABLES_FILE, json.dumps(every, indent=2) + "\n")]
         files += [NodeFile(HOST_FILE, host_file(plan))] if number == 0 else []
         processes = (Process("launcher", argv, shared, ranks),) if number == 0 else ()
         nodes.append(NodeLaunch(node, processes, tuple(files), plan.nccl(number)))

@@ -13,6 +13,9 @@ from vsphere_ai.app.training.node_program.processes import Message, kill, leave,
 
 GRACE = 10.0
 """Seconds that processes have after each signal."""
+GOING = ("waiting", "running", "stopping", "stopped")
+"""States of a run that its supervisor goes on with: without one the processes that are there decide."""
+LOST = "its supervisor is gone, and no process of it is left"
 
 
 def read(path: str, most: int = 1 << 20) -> str:
@@ -50,6 +53,9 @@ def status(spec: Message) -> Message:
     state: Message = json.loads(text) if text else {"state": "unknown"}
     state["alive"] = bool(supervisor_of(state))
     state["pids"] = sorted(marked(spec["run"]))
+    if not state["alive"] and state["state"] in GOING and not state["pids"]:
+        state["processes"] = {name: code for name, code in state["processes"].items() if code is not None}
+        state |= {"state": "ended", "outcome": "failed", "reason": LOST}
     seen: Message = json.loads(read(f"{folder}/steps.json") or '{"attempt": 0, "steps": {}}')
     if seen["attempt"] == state.get("attempt"):
         now = time.monotonic()
@@ -78,8 +84,15 @@ def stop(spec: Message) -> Message:
     until = time.monotonic() + spec["within"]
     while supervisor_of(state := status(spec)) and time.monotonic() < until:
         time.sleep(0.2)
+    orphaned = not state["alive"] and state["state"] in GOING
     found = end(spec, state)
     leave(spec["run"], f"{spec['runs']}/{spec['run']}")
+    if orphaned and found["state"] == "ended":
+        ending = {"state": "ended", "outcome": "stopped", "reason": "its supervisor was gone when it was stopped"}
+        keys = ("run", "node", "vms", "attempt", "processes", "scripts", "left", "unsure")
+        kept = {key: found[key] for key in keys if key in found}
+        write(f"{spec['runs']}/{spec['run']}/state.json", json.dumps({**kept, **ending}))
+        found |= ending
     return found
 
 
