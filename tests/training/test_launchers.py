@@ -83,7 +83,8 @@ TABLE = [
         [
             [
                 f"deepspeed --hostfile {DIR}/hostfile --master_addr 10.20.0.11 --master_port 29500 --launcher openmpi "
-                f"--launcher_args --mca btl_tcp_if_include ens192 --mca oob_tcp_if_include ens192 --no_local_rank --no_python {RANK}"
+                f"--launcher_args --mca btl_tcp_if_include ens192 --mca oob_tcp_if_include ens192 "
+                f"--no_local_rank --no_python {RANK}"
             ],
             [],
         ],

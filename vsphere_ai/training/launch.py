@@ -139,9 +139,8 @@ class Plan:
                 raise refuse("no-gpu", f"{node.vm} has no GPU, and the job starts one process for each", help)
             if have and number > have:
                 help = f"give processes_per_node at most {have}"
-                raise refuse(
-                    "too-many", f"{node.vm} has {have} GPUs, and the job starts {counted(number, 'process')}", help
-                )
+                message = f"{node.vm} has {counted(have, 'GPU')}, and the job starts {counted(number, 'process')}"
+                raise refuse("too-many", message, help)
             found.append(number)
         return tuple(found)
 

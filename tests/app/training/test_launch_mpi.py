@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,15 +61,23 @@ def test_processes_of_both_nodes_have_the_variables_of_their_rank_and_the_right_
     assert not (two.folder_of("trn-01") / job.run / "mesh_key").exists()
 
 
+def ranks_of(run):
+    """Return the environments of the processes of a run by their rank."""
+    found = {}
+    for pid in processes_of(run):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+            own = dict(word.split("=", 1) for word in words if "=" in word)
+            found |= {own["RANK"]: own} if "RANK" in own else {}
+    return found
+
+
 def test_the_jobs_variables_and_the_mark_of_the_run_are_in_each_process_of_both_nodes(two):
     job = launched(two, "import time\ntime.sleep(600)\n", FOO="bar").start()
     until = time.monotonic() + LONG
-    while sum(two.processes_in(vm).count("python3") for vm in two.servers) < 6:  # four ranks, two supervisors
-        assert time.monotonic() < until, run_logs(job.request)
+    while set(ranks := ranks_of(job.run)) != {"0", "1", "2", "3"}:
+        assert time.monotonic() < until, (ranks, run_logs(job.request))
         time.sleep(0.1)
-    found = [Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0") for pid in processes_of(job.run)]
-    ranks = {v["RANK"]: v for each in found if "RANK" in (v := dict(e.split("=", 1) for e in each if "=" in e))}
-    assert set(ranks) == {"0", "1", "2", "3"}
     for environment in ranks.values():
         assert (environment["FOO"], environment["MASTER_ADDR"]) == ("bar", two.address("trn-01"))
         assert environment["VSPHERE_AI_RUN"] == job.run

@@ -49,7 +49,7 @@ def on_head(plan: Plan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Lau
     ranks = tuple(rank for own in plan.ranks for rank in own)
     nodes = []
     for number, node in enumerate(plan.nodes):
-        # a launcher hands over what it wants of its variables, DeepSpeed only those with certain names: rank.py sets all
+        # DeepSpeed hands over variables with certain names only, and mpirun no mark of the run: rank.py sets all
         every = {**shared, **plan.env(number), RUN_VARIABLE: plan.run}
         files = [NodeFile("rank.py", rank_file(), executable=True)]
         files += [NodeFile(VARIABLES_FILE, json.dumps(every, indent=2) + "\n")]

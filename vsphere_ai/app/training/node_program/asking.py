@@ -89,7 +89,7 @@ def stop(spec: Message) -> Message:
     leave(spec["run"], f"{spec['runs']}/{spec['run']}")
     if orphaned and found["state"] == "ended":
         ending = {"state": "ended", "outcome": "stopped", "reason": "its supervisor was gone when it was stopped"}
-        keys = ("run", "node", "vms", "attempt", "processes", "scripts", "left", "unsure")
+        keys = ("run", "node", "supervisor", "vms", "attempt", "processes", "scripts", "left", "unsure")
         kept = {key: found[key] for key in keys if key in found}
         write(f"{spec['runs']}/{spec['run']}/state.json", json.dumps({**kept, **ending}))
         found |= ending
