@@ -88,19 +88,15 @@ def test_addresses_that_are_seen_or_reserved_are_not_given():
     assert held(ledger, nic()) == ["10.0.0.7", "10.0.0.8"]
 
 
-def test_a_block_per_vm_leaves_out_blocks_with_an_excluded_address():
+def test_a_block_with_an_excluded_address_has_the_others():
     ledger = with_count(Ledger(), nic(), 3, names=("blocks",))
-    assert held(ledger, nic()) == [
-        "172.16.0.64-172.16.0.95",
-        "172.16.0.96-172.16.0.127",
-        "172.16.0.128-172.16.0.159",
-    ]
-    assert str(POOLS["blocks"].own_address(ledger.holdings[nic()].of(1).range)) == "172.16.0.65"
-    assert isinstance(ledger.with_count(nic(), 8, Choice(POOLS, ("blocks",)), 0), NoRoom)
+    assert held(ledger, nic()) == ["172.16.0.0-172.16.0.31", "172.16.0.32-172.16.0.63", "172.16.0.64-172.16.0.95"]
+    assert str(POOLS["blocks"].own_address(ledger.holdings[nic()].of(1).range)) == "172.16.0.1"
+    assert isinstance(ledger.with_count(nic(), 9, Choice(POOLS, ("blocks",)), 0), NoRoom)
 
 
-def test_a_pool_of_ipv6_gives_its_first_address_too():
-    assert held(with_count(Ledger(), nic(version=6), 16, names=("six",)), nic(version=6))[0] == "fd00::"
+def test_a_pool_of_ipv6_does_not_give_the_anycast_address_of_routers():
+    assert held(with_count(Ledger(), nic(version=6), 15, names=("six",)), nic(version=6))[0] == "fd00::1"
 
 
 def test_a_disabled_pool_gives_nothing_new_and_takes_nothing_away():

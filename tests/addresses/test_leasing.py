@@ -43,7 +43,7 @@ def test_every_nic_of_every_vm_has_an_address_of_each_family():
     assert not found.problems
     assert addresses(found) == ["10.0.0.10", "10.0.0.11", "10.0.0.12"]
     assert addresses(found, "rail1") == ["10.0.1.2", "10.0.1.3", "10.0.1.4"]
-    assert addresses(found, "rail1", 6) == ["fd00::", "fd00::1", "fd00::2"]
+    assert addresses(found, "rail1", 6) == ["fd00::1", "fd00::2", "fd00::3"]
     assert found.new == found.leases
     assert {(each.prefix, each.gateway) for each in found.leases if each.pool == "mgmt"} == {(24, "10.0.0.1")}
 

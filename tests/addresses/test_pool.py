@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 from pydantic import ValidationError
 
 from vsphere_ai.addresses.pool import Pool, conflicts
-from vsphere_ai.model.names.networks import address_range
+from vsphere_ai.guests.netplan import GuestNic
+from vsphere_ai.guests.network_problems import network_problems
+from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.state import Target
 
 
 def usable(**fields) -> list[str]:
@@ -21,13 +26,76 @@ def usable(**fields) -> list[str]:
         ({"subnet": "10.0.0.0/31"}, ["10.0.0.0-10.0.0.1"]),
         ({"subnet": "10.0.0.0/29", "exclude": ("10.0.0.3", "10.0.0.5-10.0.0.6")}, ["10.0.0.1-10.0.0.2", "10.0.0.4"]),
         ({"subnet": "10.0.0.0/24", "ranges": ("10.0.0.9", "10.0.0.7-10.0.0.8")}, ["10.0.0.7-10.0.0.9"]),
-        ({"subnet": "fd00::/126"}, ["fd00::-fd00::3"]),
-        ({"subnet": "10.0.0.0/26", "per_node": 27, "exclude": ("10.0.0.4",)}, ["10.0.0.32-10.0.0.63"]),
+        ({"subnet": "fd00::/126"}, ["fd00::1-fd00::3"]),
+        ({"subnet": "10.0.0.0/26", "per_node": 27, "exclude": ("10.0.0.4",)}, ["10.0.0.0-10.0.0.63"]),
         ({"subnet": "fd00::/64", "per_node": 66, "gateway": "fd00::1"}, ["fd00::-fd00::ffff:ffff:ffff:ffff"]),
+        # whereabouts: the first address of a range of IPv6 is ::1; a /127 has both (RFC 6164), a /128 its only one
+        ({"subnet": "fd00:20::/64", "gateway": "fd00:20::1"}, ["fd00:20::2-fd00:20::ffff:ffff:ffff:ffff"]),
+        ({"subnet": "fd00::/127"}, ["fd00::-fd00::1"]),
+        ({"subnet": "fd00::/128"}, ["fd00::"]),
+        ({"subnet": "10.0.0.0/32"}, ["10.0.0.0"]),
+        ({"subnet": "10.0.0.0/30"}, ["10.0.0.1-10.0.0.2"]),
+        # ranges that hold the ends of the subnet: no host is given them (Spiderpool, IPPool webhook)
+        ({"subnet": "10.0.0.0/24", "ranges": ("10.0.0.0-10.0.0.255",)}, ["10.0.0.1-10.0.0.254"]),
+        ({"subnet": "fd00::/64", "ranges": ("fd00::-fd00::9",)}, ["fd00::1-fd00::9"]),
+        # exclude: addresses, ranges, subnets (whereabouts takes the last)
+        ({"subnet": "10.0.0.0/24", "exclude": ("10.0.0.0/25", "10.0.0.192/26")}, ["10.0.0.128-10.0.0.191"]),
+        ({"subnet": "fd00::/64", "exclude": ("fd00::/65",)}, ["fd00::8000:0:0:0-fd00::ffff:ffff:ffff:ffff"]),
+        # nv-ipam: a block that is excluded wholly gives nothing, one that is so in part gives the rest
+        ({"subnet": "10.0.0.0/26", "per_node": 27, "exclude": ("10.0.0.0/27",)}, ["10.0.0.32-10.0.0.63"]),
+        ({"subnet": "10.0.0.0/26", "per_node": 27, "exclude": ("10.0.0.1-10.0.0.30",)}, ["10.0.0.32-10.0.0.63"]),
+        ({"subnet": "10.0.0.0/24", "per_node": 27, "exclude": ("10.0.0.40-10.0.0.200",)},
+         ["10.0.0.0-10.0.0.63", "10.0.0.192-10.0.0.255"]),
+        ({"subnet": "10.0.0.0/29", "per_node": 32}, ["10.0.0.1-10.0.0.6"]),
+        ({"subnet": "fd00::/125", "per_node": 128}, ["fd00::1-fd00::7"]),
+        ({"subnet": "fd00::/126", "per_node": 127}, ["fd00::-fd00::3"]),
     ],
 )  # fmt: skip
 def test_what_may_be_given(fields, wanted):
     assert usable(**fields) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "index", "own", "inner"),
+    [
+        ({"subnet": "10.0.0.0/24", "per_node": 27}, 0, "10.0.0.1", ["10.0.0.1-10.0.0.30"]),
+        ({"subnet": "10.0.0.0/24", "per_node": 27, "node_gateway": 1}, 1, "10.0.0.34", ["10.0.0.34-10.0.0.62"]),
+        ({"subnet": "10.0.0.0/24", "per_node": 27, "exclude": ("10.0.0.33",)}, 1, "10.0.0.34", ["10.0.0.34-10.0.0.62"]),
+        ({"subnet": "10.0.0.0/24", "per_node": 31}, 0, "10.0.0.1", ["10.0.0.1"]),
+        ({"subnet": "10.0.0.0/24", "per_node": 31}, 1, "10.0.0.2", ["10.0.0.2-10.0.0.3"]),
+        ({"subnet": "fd00::/64", "per_node": 126}, 1, "fd00::5", ["fd00::5-fd00::7"]),
+        ({"subnet": "fd00::/64", "per_node": 126, "node_gateway": 3}, 0, "fd00::1", ["fd00::1-fd00::2"]),
+        ({"subnet": "fd00::/64", "per_node": 127}, 0, "fd00::1", ["fd00::1"]),
+    ],
+)  # fmt: skip
+def test_what_a_block_has_for_its_vm(fields, index, own, inner):
+    pool = Pool(**fields)
+    first = int(pool.network.network_address) + index * pool.block
+    block = Range(pool.version, first, first + pool.block - 1)
+    assert str(pool.own_address(block)) == own
+    assert [str(each) for each in pool.inner(block)] == inner
+
+
+@pytest.mark.parametrize("subnet", ["10.0.0.0/29", "10.0.0.0/31", "fd00::/125", "fd00::/127"])
+@pytest.mark.parametrize("more", [{}, {"per_node": True}, {"ranges": True}])
+def test_each_address_that_a_pool_calls_usable_is_accepted_for_a_guest(subnet, more):
+    network = ip_network(subnet)
+    per_node = {"per_node": network.max_prefixlen} if "per_node" in more else {}
+    ranges = {"ranges": (f"{network[0]}-{network[-1]}",)} if "ranges" in more else {}
+    pool = Pool(subnet=subnet, **per_node, **ranges)
+    given = [Range(pool.version, n, n) for each in pool.usable() for n in range(each.first, each.last + 1)]
+    assert given
+    for each in given:
+        nic = GuestNic("ens192", mac="00:50:56:00:00:01", addresses=(f"{each}/{pool.prefix}",))
+        assert not [
+            p for p in network_problems(Target("VirtualMachine:vm-1", "a", "vm"), [nic]) if p.rule == "guest.address"
+        ]
+
+
+def test_a_pool_that_no_nic_can_have_is_refused():
+    for subnet in ("fe80::/64", "ff02::/64", "127.0.0.0/8", "224.0.0.0/24", "169.254.0.0/16"):
+        with pytest.raises(ValidationError, match="no NIC can be given"):
+            Pool(subnet=subnet)
 
 
 def test_reserved_addresses_are_never_given():

@@ -201,7 +201,7 @@ def test_both_families_are_in_one_network():
     pools = POOLS | {"six": Pool(subnet="fd00::/64", per_node=120)}
     one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "fd00::301/64"))
     spider = exported(seen(one), pools=pools)
-    assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::302-fd00::3fe"]
+    assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::302-fd00::3ff"]
     (network,) = specs(spider, "SpiderMultusConfig").values()
     assert network["macvlan"]["ippools"] == {"ipv4": ["rail1-trn-01"], "ipv6": ["six-trn-01"]}
     operator = exported(seen(one), OPERATOR, pools)

@@ -6,13 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from itertools import combinations
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from vsphere_ai.model.names.networks import Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.model.names.networks import (
+    Network,
+    Range,
+    address,
+    address_range,
+    addresses,
+    merged,
+    network,
+    not_for_hosts,
+    range_of,
+    without,
+)
 from vsphere_ai.security.secret_ref import require_reference
 
 
@@ -31,9 +42,15 @@ def _checked_range(text: str) -> str:
     return text
 
 
+def _checked_addresses(text: str) -> str:
+    addresses(text)
+    return text
+
+
 Subnet = Annotated[str, AfterValidator(_checked_subnet)]
 IpAddress = Annotated[str, AfterValidator(_checked_address)]
 IpRange = Annotated[str, AfterValidator(_checked_range)]
+Addresses = Annotated[str, AfterValidator(_checked_addresses)]
 
 
 class Part(BaseModel):
@@ -111,13 +128,14 @@ class Place:
 class Pool(Part):
     """Addresses of one family in one subnet.
 
-    `ranges` are what may be given to VMs, without `exclude` and the gateway; none: all of the subnet but, in IPv4, its
-    first and last address. `per_node`: a prefix length; each VM gets a whole block of that size, for pods on it.
+    `ranges` are what may be given to VMs, without `exclude` and the gateway; none: all of the subnet. What no host may
+    have is never given: in IPv4 the first and last address of the subnet, in IPv6 the first, which is the routers'
+    anycast. `per_node`: a prefix length; each VM gets a whole block of that size, for pods on it.
     """
 
     subnet: Subnet
     ranges: tuple[IpRange, ...] = ()
-    exclude: tuple[IpRange, ...] = ()
+    exclude: tuple[Addresses, ...] = ()
     gateway: IpAddress | None = None
     routes: tuple[Route, ...] = ()
     per_node: Annotated[int, Field(ge=1, le=128)] | None = None
@@ -147,8 +165,10 @@ class Pool(Part):
 
     @model_validator(mode="after")
     def _inside(self) -> Pool:
+        if any(getattr(self.network, kind) for kind in ("is_multicast", "is_loopback", "is_link_local")):
+            raise ValueError(f"{self.subnet} is multicast, loopback or link-local\nno NIC can be given such an address")
         for text in (*self.ranges, *self.exclude):
-            if not address_range(text).within(self.network):
+            if not addresses(text).within(self.network):
                 raise ValueError(f"{text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}")
         for text in (t for t in (self.gateway, *(route.via for route in self.routes)) if t):
             if address(text) not in self.network:
@@ -173,11 +193,15 @@ class Pool(Part):
     def _check_node_gateway(self, index: int) -> None:
         if self.per_node is None or self.gateway:
             raise ValueError("'node_gateway' is the gateway of blocks\nadd 'per_node', and leave out 'gateway'")
-        ends = (0, self.block - 1) if self._has_ends(self.per_node) else ()
-        if index >= self.block or index in ends or len(self.inner(range_of(self.network))) == 0:
+        first = range_of(self.network).first
+        block = Range(self.version, first, first + self.block - 1)
+        free = without([block], [*self._ends(block), *not_for_hosts(self.network)])
+        gateway = Range(self.version, first + index, first + index)
+        if index >= self.block or without([gateway], free) or not without(free, [gateway]):
+            last = free[-1].last - first if free else 0
             raise ValueError(
                 f"{index} is no address for a gateway in a block /{self.per_node}\n"
-                f"give 1 to {self.block - 2}, and leave room for a VM"
+                f"give {free[0].first - first if free else 0} to {last}, and leave room for a VM"
             )
 
     @cached_property
@@ -213,34 +237,52 @@ class Pool(Part):
 
         `reserved` are addresses that no pool gives away.
         """
-        bounds = range_of(self.network)
-        whole = bounds
-        if self.version == 4 and self.network.prefixlen < 31 and self.per_node is None:
-            whole = Range(4, bounds.first + 1, bounds.last - 1)
-        gateway = [address_range(self.gateway)] if self.gateway and self.per_node is None else []
-        excluded = [*map(address_range, self.exclude), *gateway, *reserved]
-        given = [address_range(text) for text in self.ranges] or [whole]
-        return list(self.blocks(without(given, excluded)))
+        whole = [range_of(self.network)]
+        if self.per_node is not None:
+            return list(self.blocks(without(without(whole, list(self._full_blocks())), list(reserved))))
+        given = [address_range(text) for text in self.ranges] or whole
+        return without(given, [*self.withheld, *reserved])
 
     def inner(self, block: Range) -> list[Range]:
-        """Return the addresses of a block for its VM and what runs on it: without its ends, and its gateway."""
-        first, last = block.first, block.first + self.block - 1
-        if self.per_node is not None and self._has_ends(self.per_node):
-            first, last = first + 1, last - 1
+        """Return the addresses of a block for its VM and what runs on it, without ends, gateway and `exclude`."""
+        own = Range(block.version, block.first, block.first + self.block - 1)
         gateway = self.gateway_of(block)
-        return without([Range(block.version, first, last)], [address_range(gateway)] if gateway else [])
+        withheld = [*self._ends(own), *self.withheld, *([address_range(gateway)] if gateway else [])]
+        return without([own], withheld)
+
+    @cached_property
+    def withheld(self) -> tuple[Range, ...]:
+        """The addresses of the subnet that no VM is given."""
+        gateway = (address_range(self.gateway),) if self.gateway else ()
+        return (*map(addresses, self.exclude), *gateway, *not_for_hosts(self.network))
+
+    def _ends(self, block: Range) -> list[Range]:
+        """Return the addresses of a block of several that no host has: its own, and its broadcast address."""
+        if self.per_node is None:
+            return []
+        first = ip_address(str(Range(block.version, block.first, block.first)))
+        # what is held may be of a pool that had other blocks
+        return not_for_hosts(ip_network(f"{first}/{self.per_node}", strict=False))
+
+    def _full_blocks(self) -> Iterator[Range]:
+        """Yield the blocks without an address for a VM; only those at the ends of what is withheld are looked into."""
+        size, base = self.block, int(self.network.network_address)
+        for gap in merged(list(self.withheld)):
+            first, last = (base + (at - base) // size * size for at in (gap.first, gap.last))
+            for start in {first, last}:
+                block = Range(self.version, start, start + size - 1)
+                if not self.inner(block):
+                    yield block
+            if last - first > size:
+                yield Range(self.version, first + size, last - 1)
 
     def own_address(self, block: Range) -> Range:
         """Return the address of a VM's own NIC in what it was given: the first one that is for use."""
         first = next((each.first for each in self.inner(block)), block.first)
         return Range(block.version, first, first)
 
-    def _has_ends(self, prefix: int) -> bool:
-        """Return whether the first and last address of a subnet are no host's: its own, and its broadcast address."""
-        return self.network.max_prefixlen - prefix > 1
-
     def _given(self) -> list[Range]:
-        return without([address_range(text) for text in self.ranges], [address_range(text) for text in self.exclude])
+        return without([address_range(text) for text in self.ranges], [addresses(text) for text in self.exclude])
 
     def blocks(self, ranges: Sequence[Range]) -> Iterator[Range]:
         """Yield the part of each range that is made of whole blocks at their own boundaries."""

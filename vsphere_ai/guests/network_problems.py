@@ -10,7 +10,7 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 
 from vsphere_ai.guests.netplan import MOST_TABLES, GuestNic
 from vsphere_ai.model.finding import Finding, Problem
-from vsphere_ai.model.names.networks import Address, network
+from vsphere_ai.model.names.networks import Address, network, not_for_hosts
 from vsphere_ai.model.state import Target
 
 MOST_NAME = 15
@@ -91,8 +91,9 @@ def _own_address(text: str) -> tuple[str, Interface | None]:
     ip, net = found.ip, found.network
     if ip.is_unspecified or ip.is_multicast or ip.is_loopback or ip.is_link_local:
         return "cannot be given to a NIC: it is unspecified, multicast, loopback or link-local", found
-    if net.version == 4 and net.prefixlen < 31 and ip in (net.network_address, net.broadcast_address):
-        return f"is the network's or the broadcast address of {net}", found
+    if any(ip in end for end in not_for_hosts(net)):
+        what = "the network's or the broadcast address" if net.version == 4 else "the routers' anycast address"
+        return f"is {what} of {net}", found
     return "", found
 
 

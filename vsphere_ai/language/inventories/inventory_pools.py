@@ -8,7 +8,7 @@ from vsphere_ai.addresses.pool import Pool, conflicts
 from vsphere_ai.addresses.request import AUTO, DHCP
 from vsphere_ai.language.yaml_files.document import Document, Faults
 from vsphere_ai.language.yaml_files.validation import Place, validate
-from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.networks import Range, addresses
 
 _HELP = {
     "subnets": "let pools share one subnet or lie apart; networks that do not reach each other have a 'domain' each",
@@ -41,8 +41,8 @@ def read_reserved(values: Sequence[object], document: Document, faults: Faults) 
     for index, text in enumerate(values):
         try:
             if not isinstance(text, str):
-                raise ValueError("this is no address\nwrite an address, or a range such as 10.0.0.1-10.0.0.9")
-            found.append(address_range(text))
+                raise ValueError("this is no address\nwrite an address, a range such as 10.0.0.1-10.0.0.9, or a subnet")
+            found.append(addresses(text))
         except ValueError as error:
             message, _, help = str(error).partition("\n")
             document.refuse(faults, ("reserved_addresses", index), message, help)

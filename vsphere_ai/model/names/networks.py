@@ -88,6 +88,23 @@ def address_range(text: str) -> Range:
     return Range(low.version, int(low), int(high))
 
 
+def addresses(text: str) -> Range:
+    """Return the range of ``10.0.0.1-10.0.0.9``, of a single address or of a subnet; `ValueError` with a sentence."""
+    return range_of(network(text)) if "/" in text else address_range(text)
+
+
+def not_for_hosts(network: Network) -> list[Range]:
+    """Return the addresses of a network that no host has: in IPv4 its own and broadcast, in IPv6 the routers' anycast.
+
+    Point-to-point networks have none. Sources: RFC 3021 (/31), RFC 4291 2.6.1 (subnet-router anycast), RFC 6164 (/127).
+    """
+    if network.max_prefixlen - network.prefixlen < 2:
+        return []
+    bounds = range_of(network)
+    ends = (bounds.first, bounds.last) if network.version == 4 else (bounds.first,)
+    return [Range(network.version, end, end) for end in ends]
+
+
 def range_of(network: Network) -> Range:
     """Return all addresses of a network, the network's own and the broadcast address included."""
     return Range(network.version, int(network.network_address), int(network.broadcast_address))
