@@ -23,6 +23,11 @@ LINES = [
     ("NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.", "off_the_bus", "0000:18:00.0", 79),
     (NVSWITCH, "sxid", "0000:85:00.0", 12028),
     ("nvidia-nvswitch0: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "sxid", "0000:85:00.0", 20034),
+    ("NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x26:0x56:1474)", "init", "0000:18:00.0", 0),
+    ("NVRM: RmInitAdapter failed! (0x24:0xffff:1248)", "init", "", 0),
+    ("pcieport 0000:00:1c.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0", "pcie", "0000:00:1c.0", 0),
+    ("pcieport 0000:00:1c.0: AER: Correctable error message received from 0000:3b:00.0", "pcie", "0000:00:1c.0", 0),
+    ("pcieport 0000:00:1c.0: pciehp: Slot(28): Link Down", "pcie", "0000:00:1c.0", 0),
     ("mlx5_core 0000:3b:00.0: device's health compromised - reached miss count", "nic", "0000:3b:00.0", 0),
     ("pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link", "pcie", "", 0),
 ]  # fmt: skip
@@ -55,7 +60,7 @@ def test_places_codes_and_severities_are_read():
     found = [next(events([line])) for line, *_ in LINES]
     assert found[1].place == "GPC 0, TPC 1"
     assert nvlink_code(found[2].text) == 0x004505C6 >> 20 & 0x3F
-    assert [found[4].fatal, found[5].fatal, found[6].fatal] == [False, True, True]
+    assert [each.fatal for each in found[4:12]] == [False, True, True, True, True, False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +177,11 @@ def test_what_the_driver_itself_asks_for(text, action):
     assert recovery_action(text) == action
 
 
+@pytest.mark.parametrize("number", sorted(n for n, x in table().xids.items() if x.action in ("none", "restart_app")))
+def test_what_asks_for_no_more_than_a_restart_of_the_program_never_fails_a_vm(number):
+    assert verdicts(of("A", number)).get("A", ("pass", ""))[0] != "fail"
+
+
 # -- what repeats
 
 
@@ -185,6 +195,13 @@ def of(gpu, *numbers, every=timedelta(minutes=10), place="", vm="train-01", boot
         GpuEvent(gpu, Event("xid", text, number=n, time=start + every * at, place=place), vm, at if boots else 0)
         for at, n in enumerate(numbers)
     ]
+
+
+REGISTERS = "NVLink: fatal error detected on link 6({}, 0x0, {}, {}, 0x0, 0x0, 0x0)"
+
+
+def switch(number, *, fatal=False):
+    return [GpuEvent("A", Event("sxid", "Link 3", number=number, fatal=fatal))]
 
 
 def verdicts(*found):
@@ -208,6 +225,30 @@ def verdicts(*found):
         (of("A", 95, 95, boots=True), ("fail", "reset_gpu")),
         (of("A", 95, 95, 95, boots=True), ("fail", "isolate")),
         (of("A", 999), ("warn", "inspect")),
+        (of("A", 74), ("warn", "inspect")),
+        (of("A", 74, text=REGISTERS.format("0x800000", "0x0", "0x0")), ("pass", "none")),
+        (of("A", 74, text=REGISTERS.format("0x800100", "0x0", "0x0")), ("warn", "inspect")),
+        (of("A", 74, text=REGISTERS.format("0x1", "0x0", "0x40000")), ("fail", "reset_gpu")),
+        (
+            of("A", 154, text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"),
+            ("pass", "none"),
+        ),
+        (of("A", 154, text="GPU recovery action changed from 0x0 (None) to 0x1 (PF FLR)"), ("fail", "reset_gpu")),
+        (of("A", 154, text="GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)"), ("fail", "restart_host")),
+        (
+            of("A", 145, text="RLW_REMAP Fatal XC0 i0 Link 08 (0x00000000 0x1)"),
+            ("warn", "restart_app"),
+        ),
+        (of("A", *[45] * 50) + of("A", 13), ("pass", "none")),
+        (of("A", 45, 79), ("fail", "restart_host")),
+        (switch(20034, fatal=True), ("fail", "restart_vm")),
+        (switch(22003, fatal=True), ("fail", "restart_host")),
+        (switch(11012), ("pass", "none")),
+        (switch(12028), ("warn", "restart_vm")),
+        (switch(10003), ("fail", "restart_host")),
+        (switch(99999), ("pass", "none")),
+        (switch(99999, fatal=True), ("fail", "restart_vm")),
+        ([GpuEvent("A", Event("init", "RmInitAdapter failed!", fatal=True))], ("fail", "restart_vm")),
         (of("A", 45), ("pass", "none")),
         (of("A", 45, 45, 45, 45, 45), ("pass", "none")),
         (of("A", 94, 45), ("warn", "restart_app")),

@@ -34,7 +34,7 @@ from vsphere_ai.health.profile import MEASURES, Profile, measured
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
-GPU_KINDS = ("xid", "off_the_bus", "sxid")
+GPU_KINDS = ("xid", "off_the_bus", "init", "sxid")
 STEPS = {
     "reset_gpu": "reset_gpu",
     "restart_vm": "restart_os",

@@ -16,6 +16,10 @@ from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.nodes import Node, Rail
 
 MOST_LINES = 3
+FATAL_REMEDIES = {
+    "nic": "reset the adapter, update its firmware; replace it if it comes back",
+    "pcie": "look at slot, riser and BIOS; replace the device if it comes back",
+}
 CABLE = "look at cable, transceiver and switch port"
 
 
@@ -35,7 +39,7 @@ def log_findings(node: Node, guest: GuestFacts, host: HostFacts, profile: Profil
                 node.vm,
                 node.host,
                 event.text,
-                "reset the adapter, update its firmware; replace it if it comes back" if event.fatal else "",
+                FATAL_REMEDIES[event.kind] if event.fatal else "",
                 event.device,
             )
     if profile.kernel_log:

@@ -14,13 +14,19 @@ from typing import Literal
 
 from vsphere_ai.model.names.pci_address import read_pci
 
-Kind = Literal["xid", "sxid", "off_the_bus", "nic", "pcie"]
+Kind = Literal["xid", "sxid", "off_the_bus", "init", "nic", "pcie"]
 LONGEST_LINE = 4096
 MOST_EVENTS = 10_000
 XID = re.compile(r"NVRM:\s*Xid\s*\((?P<dev>[^)]*)\):\s*(?P<xid>\d+)\b[,:]?\s*(?P<text>.*)")
 SXID = re.compile(r"SXid\s*\(PCI:(?P<dev>[^)]*)\):\s*(?P<sxid>\d+),\s*(?P<sev>Fatal|Non-fatal)[,:]?\s*(?P<text>.*)")
 OFF_THE_BUS = re.compile(r"NVRM:\s*(?:The NVIDIA )?GPU\s*(?P<dev>[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+)")
 FALLEN = "fallen off the bus"
+INIT_FAILED = re.compile(r"NVRM:.*RmInitAdapter failed!?.*")
+PORT = re.compile(
+    r"pcieport (?P<dev>[0-9a-f:.]+): (?:AER: (?:Multiple )?(?P<kind>Uncorrect\w+ \((?:Non-)?Fatal\)|Correct\w+) error"
+    r"|.*Slot\(\d+\): (?P<down>Link Down))"
+)
+"""Lines of PCIe ports (Linux, drivers/pci/pcie/aer.c and drivers/pci/hotplug/pciehp_ctrl.c)."""
 PLACE = re.compile(r"\(?GPC\s*(?P<gpc>\d+),\s*TPC\s*(?P<tpc>\d+)")
 LINK_WORD = re.compile(r"\((0x[0-9a-fA-F]+)")
 BRACKETED = re.compile(r"^\[\s*(?P<text>[^\]]*)\]\s*")
@@ -136,6 +142,13 @@ def _event(line: str, waits: bool) -> Event | None:
     if FALLEN in line and ("NVRM" in line or waits):
         found = OFF_THE_BUS.search(line)
         return Event("off_the_bus", line[line.find("NVRM") :], read_pci(found["dev"]) if found else "", 79, fatal=True)
+    if found := INIT_FAILED.search(line):
+        device = OFF_THE_BUS.search(line)
+        return Event("init", found[0].strip(), read_pci(device["dev"].rstrip(":")) if device else "", fatal=True)
+    if found := PORT.search(line):
+        fatal = bool(found["down"]) or "(Fatal)" in found["kind"]
+        what = found["down"] or f"AER, {found['kind']} error"
+        return Event("pcie", f"PCIe port: {what}", read_pci(found["dev"]), fatal=fatal, is_warning=not fatal)
     if PCIE in line:
         return Event("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
     if "mlx5_core" in line and not any(noise in line for noise in NIC_NOISE):

@@ -14,11 +14,13 @@ from typing import Literal
 from vsphere_ai.health.kernel.kernel_log import Event, nvlink_code
 from vsphere_ai.health.kernel.xids import (
     LADDER,
+    LINK_XID,
     NVLINK_NUMBERS,
     RECOVERY_XID,
     WORDS,
     Action,
     known,
+    link_error,
     nvlink_error,
     recovery_action,
     table,
@@ -144,12 +146,10 @@ def _is_fatal(event: Event) -> bool:
 def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
     event, xid = each.event, known(each.event.number)
     if event.kind == "sxid":
-        if not event.fatal:
-            return None
-        message = f"SXid {event.number} of an NVSwitch, fatal"
-        if event.number in table().fabric_sxids:
-            return XidVerdict(each.gpu, "fail", "restart_host", f"{message} for all of its links", "fabric_manager")
-        return XidVerdict(each.gpu, "fail", "inspect", message, "imbue")
+        return _of_switch(each)
+    if event.kind == "init":
+        message = "the driver cannot initialise the GPU (RmInitAdapter)"
+        return XidVerdict(each.gpu, "fail", "restart_vm", message, "gpud")
     if event.number == RECOVERY_XID:
         action = recovery_action(event.text) or "inspect"
         if action == "none":
@@ -161,7 +161,13 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         if error.action == "none" and not error.is_fatal:
             return None
         message = f"XID {xid.number}: {xid.name}, {error.unit} {'Fatal' if error.is_fatal else 'Nonfatal'}"
-        return XidVerdict(each.gpu, "fail" if error.is_fatal else "warn", error.action, message, xid.source)
+        fails = error.is_fatal and error.action not in ("none", "restart_app")
+        return XidVerdict(each.gpu, "fail" if fails else "warn", error.action, message, xid.source)
+    if event.number == LINK_XID and (link := link_error(event.text)):
+        action, words = link
+        if action == "none":
+            return None
+        return XidVerdict(each.gpu, "fail" if action == "reset_gpu" else "warn", action, f"XID 74: {words}", xid.source)
     if event.number in SOFTWARE:
         # one alone is a program's mistake; on several GPUs it is one as well
         if event.number not in shared:
@@ -174,8 +180,25 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
     return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
 
 
+def _of_switch(each: GpuEvent) -> XidVerdict | None:
+    """Return what an error of an NVSwitch asks for; the word of the line decides about a number that is not listed."""
+    event, listed = each.event, table().sxids.get(each.event.number)
+    action: Action = "restart_vm" if event.fatal else "none"
+    # of a listed number the guide's action; where the line is fatal and that is nothing, the line counts
+    if listed is not None and (listed.action != "none" or not event.fatal):
+        action = listed.action
+    if action == "none":
+        return None
+    name = f" ({listed.name})" if listed else ""
+    more = f": {listed.note}" if listed and listed.note else ""
+    fabric = " for all of its links" if action == "restart_host" else ""
+    message = f"SXid {event.number}{name} of an NVSwitch, {'fatal' if event.fatal else 'not fatal'}{fabric}{more}"
+    status: Judged = "fail" if event.fatal or action == "restart_host" else "warn"
+    return XidVerdict(each.gpu, status, action, message, "fabric_manager")
+
+
 def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable[XidVerdict | None]:
-    counted = without_bursts([e for e in events if e.event.kind != "sxid"])
+    counted = without_bursts([e for e in events if e.event.kind not in ("sxid", "init")])
     recent = [e for e in counted if e.event.time is None or now - e.event.time <= DAY]
     fatal = [e for e in recent if _is_fatal(e.event)]
     if len(fatal) >= MOST_IN_A_DAY:
@@ -214,6 +237,8 @@ def is_over(event: Event, guest_boot: datetime | None, host_boot: datetime | Non
     """Return whether the restart that an XID asks for has taken place since; without a time it is one of now."""
     if event.time is None:
         return False
+    if event.kind == "init":
+        return any(boot is not None and event.time < boot for boot in (guest_boot, host_boot))
     action = recovery_action(event.text) if event.number == RECOVERY_XID else known(event.number).action
     if host_boot is not None and event.time < host_boot:
         return action not in ("isolate", "inspect", "update")

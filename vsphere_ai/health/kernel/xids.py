@@ -84,18 +84,41 @@ class NvlinkRule:
     action: Literal["none", "reset_gpu", "recovery"]
 
 
+@checked(frozen=True, config=_ONLY_THESE)
+class LinkBits:
+    """Bits of one of the seven registers in the text of XID 74, and what they ask for; `secondary` follow an error."""
+
+    register: StrictInt
+    bits: tuple[StrictInt, ...]
+    action: Action
+    words: str
+    secondary: bool = False
+
+
+@checked(frozen=True, config=_ONLY_THESE)
+class Sxid:
+    """Errors of an NVSwitch: numbers of one name, what they ask for, and what else to look at."""
+
+    numbers: tuple[StrictInt, ...]
+    name: str
+    action: Action
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class Table:
     """The table, with its date: XIDs by number, texts of XID 154 in the order of trial, NVLink rules, sources by tag.
 
-    `fabric_sxids` are SXids that end the traffic of all links of an NVSwitch.
+    `codes` are actions by the codes of XID 154, `sxids` errors of NVSwitches by number.
     """
 
     xids: Mapping[int, Xid]
     recovery: tuple[Recovery, ...]
     sources: Mapping[str, str]
     nvlink: tuple[NvlinkRule, ...]
-    fabric_sxids: frozenset[int]
+    bits: tuple[LinkBits, ...]
+    codes: Mapping[int, Action]
+    sxids: Mapping[int, Sxid]
     date: date
 
 
@@ -119,12 +142,17 @@ def read_table(text: str) -> Table:
     if len(by_number) < len(xids):
         raise ValueError("an XID is listed twice")
     nvlink = TypeAdapter(list[NvlinkRule]).validate_python(document["nvlink5"])
-    fabric = TypeAdapter(frozenset[int]).validate_python(document["sxids_of_the_fabric"])
+    bits = TypeAdapter(tuple[LinkBits, ...]).validate_python(document["nvlink4"])
+    codes = TypeAdapter(dict[int, Action]).validate_python(document["recovery_codes"])
+    sxids = TypeAdapter(list[Sxid]).validate_python(document["sxids"])
     day = TypeAdapter(date).validate_python(document["date"])
-    return Table(by_number, tuple(recovery), sources, tuple(nvlink), fabric, day)
+    by_sxid = {number: sxid for sxid in sxids for number in sxid.numbers}
+    return Table(by_number, tuple(recovery), sources, tuple(nvlink), bits, codes, by_sxid, day)
 
 
-RECOVERY_XID = 154
+RECOVERY_XID, LINK_XID = 154, 74
+_RECOVERY_CODE = re.compile(r"\bto 0x([0-9a-f]{1,8})\b")
+_REGISTERS = re.compile(r"\((0x[0-9a-fA-F]{1,8}(?:, ?0x[0-9a-fA-F]{1,8}){6})\)")
 
 
 def known(number: int) -> Xid:
@@ -135,6 +163,8 @@ def known(number: int) -> Xid:
 def recovery_action(text: str) -> Action | None:
     """Return the action that the text of XID 154 names; None where it names none that is known."""
     said = text.lower()
+    if code := _RECOVERY_CODE.search(said):
+        return table().codes.get(int(code[1], 16))
     return next((each.action for each in table().recovery if each.text in said), None)
 
 
@@ -148,6 +178,20 @@ _NVLINK_TEXT = re.compile(
 _RXPIPE, _RXPIPE_STATUSES = "RLW_RXPIPE", (0x1, 0x2, 0x4)
 _RXPIPE_BEFORE_575 = 0xC2
 """Low ten bits of the information of RLW_RXPIPE before driver R575."""
+
+
+def link_error(text: str) -> tuple[Action, str] | None:
+    """Return what the registers in the text of XID 74 ask for, with words; None where it has none that are known.
+
+    Source: NVIDIA, XID Errors, "XID 74": ``... link 6(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)``.
+    """
+    found = _REGISTERS.search(text)
+    registers = [int(word, 16) for word in found[1].split(",")] if found else []
+    hits = [rule for rule in table().bits for bit in rule.bits if registers and registers[rule.register - 1] >> bit & 1]
+    if not hits:
+        return None
+    worst = max(hits, key=lambda rule: (LADDER.index(rule.action), not rule.secondary))
+    return worst.action, worst.words
 
 
 @dataclass(frozen=True)
