@@ -38,7 +38,7 @@ def test_up_status_reset_down(directory):
     assert (again.exit_code, "already running" in again.output) == (0, True)
     shown = run("status")
     assert "ledger: 0 changes" in shown.output
-    farm = json.loads(run("status", "--format", "json", "--ledger").output)
+    farm = json.loads(run("status", "-o", "json", "--ledger").output)
     assert farm["schema_version"] == 1
     assert [h["name"] for h in farm["hosts"] if h["cluster"] == "gpu-a"] == [f"esx0{n}.lab.local" for n in (1, 2, 3)]
     assert farm["ledger_entries"] == []
