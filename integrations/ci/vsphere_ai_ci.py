@@ -72,7 +72,7 @@ def apply(out: Path) -> int:
     begun = re.search(r"^Run (\S+)$", text, re.MULTILINE)
     if begun:
         for form, name in REPORTS.items():
-            run("report", begun[1], "-o", form, "--to", str(out / name.replace("plan", "run")), quiet=True)
+            run("run", "report", begun[1], "-o", form, "--to", str(out / name.replace("plan", "run")), quiet=True)
         append("GITHUB_STEP_SUMMARY", read(out / "run.md"))
     return code
 

@@ -20,7 +20,7 @@ DOCUMENTS = {
     "what does not fit": ("mig", "explain", "7,7,7", "--gpu", "a100-40gb"),
     "sizes": ("calculate", "checkpoint", "--params", "175B", "--rate", "19.2GB/s"),
     "an explanation": ("explain", "mig.layout"),
-    "runs": ("runs",),
+    "runs": ("run", "list"),
 }
 
 

@@ -27,7 +27,8 @@ PLAN = Path(__file__).parents[1] / "e2e" / "plans" / "schema-1.json"
 @pytest.fixture
 def command(capsys):
     def call(*arguments):
-        code = main([str(a) for a in ("report", *arguments)])
+        of_run = str(arguments[0]).startswith("20")  # a run is named by its time
+        code = main([str(a) for a in (*(["run"] if of_run else []), "report", *arguments)])
         return code, *capsys.readouterr()
 
     return call
@@ -121,3 +122,9 @@ def test_a_file_that_is_not_there_is_named(command):
     code, _, err = command("nothere.json")
     assert code == 64
     assert "nothere.json" in err
+
+
+def test_a_run_is_no_file_and_the_way_to_its_report_is_named(command, run, capsys):
+    assert main(["report", run]) == 64
+    assert json_stream.failure() == "usage.report"
+    assert f"vsphere-ai run report {run}" in capsys.readouterr().err

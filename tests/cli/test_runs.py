@@ -1,4 +1,4 @@
-"""`runs` and `show RUN`: what a journal tells, and journals that nobody here can read."""
+"""`runs` and `run show RUN`: what a journal tells, and journals that nobody here can read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def a_run(*, instance="i"):
 
 def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
     record = a_run()
-    code, out, _ = command("show", record.id)
+    code, out, _ = command("run", "show", record.id)
     assert code == 0
     for words in (
         f"Run {record.id}: unfinished", "play.yml", "lab (vc01)", "/inventory.yml", "esx*", "it was cut off",
@@ -75,7 +75,7 @@ def test_show_tells_how_a_run_ended(command):
     record.end("s2", "failed", "vCenter refused it")
     record.resolve(Pending("maintenance", HOST))
     record.update(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
-    _, out, _ = command("show", record.id)
+    _, out, _ = command("run", "show", record.id)
     for words in (
         ": failed",
         "with exit code 1, after signal 15",
@@ -85,12 +85,12 @@ def test_show_tells_how_a_run_ended(command):
         assert words in out
     assert "maintenance mode because" not in out
     record.resolve(Pending("off", VM))
-    _, out, _ = command("show", record.id)
+    _, out, _ = command("run", "show", record.id)
     assert "train-01 is powered off" in out
     record.update(exit_code=0, signal=2, open=[])
-    assert ": stopped" in command("show", record.id)[1]
+    assert ": stopped" in command("run", "show", record.id)[1]
     record.update(skipped=0)
-    _, out, _ = command("show", record.id)
+    _, out, _ = command("run", "show", record.id)
     assert ": finished" in out
     assert "resume" not in out
 
@@ -100,14 +100,14 @@ def test_show_tells_a_resumed_run_apart(command):
     record.attempt = 2
     record.begin("s1", act(HOST, "exit-maintenance", "leave maintenance mode"), ())
     record.end("s1", "done", closes=(Pending("maintenance", HOST),))
-    _, out, _ = command("show", record.id)
+    _, out, _ = command("run", "show", record.id)
     assert "resumed, attempt 2" in out
     assert "not begun" not in out
 
 
 def test_show_as_json_has_everything(command):
     record = a_run()
-    code, out, _ = command("show", record.id[:10], "-o", "json")
+    code, out, _ = command("run", "show", record.id[:10], "-o", "json")
     document = json.loads(out)
     assert code == 0
     assert document["schema_version"] == 1
@@ -135,13 +135,13 @@ def test_a_debt_says_whether_its_command_ever_left():
 
 
 def test_runs_lists_them(command):
-    assert json.loads(command("runs", "-o", "json")[1])["runs"] == []
+    assert json.loads(command("run", "list", "-o", "json")[1])["runs"] == []
     record = a_run()
-    code, out, _ = command("runs")
+    code, out, _ = command("run", "list")
     assert code == 0
     assert out.startswith(f"{record.id}  unfinished  lab  play.yml")
     assert out.rstrip().endswith("2 pending")
-    listed = json.loads(command("runs", "-o", "json")[1])
+    listed = json.loads(command("run", "list", "-o", "json")[1])
     assert [r["run"] for r in listed["runs"]] == [record.id]
     assert listed["unreadable"] == []
 
@@ -149,7 +149,7 @@ def test_runs_lists_them(command):
 @pytest.mark.parametrize("name", ["20260101-000000-dead", "20260101-000000-beef"])
 def test_a_run_that_is_not_there(command, name):
     a_run()
-    code, _, err = command("show", name)
+    code, _, err = command("run", "show", name)
     assert code == 64
     assert json_stream.failure() == "run.none"
     assert name in err
@@ -169,13 +169,13 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command):
     record = a_run()
     record.close()
     of_another_format(record.path)
-    for arguments in (("show", record.id), ("resume", record.id), ("rollback", record.id, "--yes")):
+    for arguments in (("run", "show", record.id), ("resume", record.id), ("rollback", record.id, "--yes")):
         code, out, err = command(*arguments)
         assert code == 8
         assert json_stream.failure() == "journal.other-version"
         assert {record.id, "9.0", str(record.path)} <= set(re.findall(r"[^\s,;:()]+", err)), err
         assert out == ""
-    code, out, err = command("runs")
+    code, out, err = command("run", "list")
     assert code == 0
     assert record.id in err
     assert command("resume")[0] == 64, "it is not what an unnamed resume takes"
@@ -191,7 +191,7 @@ def test_a_run_reboots_no_host_twice(command):
     assert not resume_run._reboots_again(rebooting(other), record, allowed=False)
     with refused(Conflict, "run.reboots-again", "esx01"):
         resume_run._reboots_again(rebooting(HOST, other), record, allowed=False)
-    assert "reboot (over SSH) — done" in command("show", record.id)[1]
+    assert "reboot (over SSH) — done" in command("run", "show", record.id)[1]
 
 
 def rebooting(*hosts):
@@ -206,7 +206,7 @@ def test_what_is_over_is_not_told_of_again(command):
         record.update(ended=ended)
         record.close()
         of_another_format(record.path)
-        assert (record.id in command("runs")[2]) is not ended
+        assert (record.id in command("run", "list")[2]) is not ended
 
 
 def test_many_of_them_are_counted(command):
@@ -214,8 +214,8 @@ def test_many_of_them_are_counted(command):
         record = a_run()
         record.close()
         of_another_format(record.path)
-    assert len(command("runs")[2].splitlines()) == 3 * 2 + 1
-    assert "and 2 more" in command("runs")[2]
+    assert len(command("run", "list")[2].splitlines()) == 3 * 2 + 1
+    assert "and 2 more" in command("run", "list")[2]
 
 
 def test_a_damaged_journal_is_named_by_every_list(command):
@@ -224,11 +224,11 @@ def test_a_damaged_journal_is_named_by_every_list(command):
     record.path.write_bytes(b"no database" * 1000)
     for suffix in ("-wal", "-shm"):
         record.path.with_name(record.path.name + suffix).unlink(missing_ok=True)
-    code, out, err = command("runs")
+    code, out, err = command("run", "list")
     assert code == 0
     assert well.id in out
     assert record.id in err
-    code, _, err = command("show", record.id)
+    code, _, err = command("run", "show", record.id)
     assert (code, json_stream.failure()) == (8, "journal.damaged")
 
 

@@ -43,7 +43,7 @@ def command(capsys):
 
 def test_a_run_is_closed_with_what_it_has_left(command):
     record = run(Pending("maintenance", HOST), Pending("off", VM))
-    code, out, _ = command("runs", "close", record.id)
+    code, out, _ = command("run", "close", record.id)
     assert code == 64, "nothing is closed without a yes"
     assert json_stream.failure() == "usage.no-terminal"
     assert "esx01 is in maintenance mode because of this run" in out
@@ -51,11 +51,11 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert "1 of its steps not done" in out
     assert f"vsphere-ai resume {record.id} --cleanup" in out
     assert [*history.unfinished("vc")] == [record.id]
-    assert command("runs", "close", record.id, "--yes")[0] == 0
+    assert command("run", "close", record.id, "--yes")[0] == 0
     assert history.unfinished("vc") == {}
     assert journal.open_run(record.id).pending() == ()
-    assert f"{record.id}  closed" in command("runs")[1]
-    shown = command("show", record.id)[1]
+    assert f"{record.id}  closed" in command("run", "list")[1]
+    shown = command("run", "show", record.id)[1]
     assert "CLOSED by" in shown
     assert "esx01 is in maintenance mode because of this run: not put back" in shown
     assert "Finish it" not in shown
@@ -65,12 +65,12 @@ def test_a_run_is_closed_with_what_it_has_left(command):
 
 def test_a_run_that_is_over_or_under_way_is_not_closed(command):
     over = run(**WELL)
-    code, out, _ = command("runs", "close", over.id, "--yes")
+    code, out, _ = command("run", "close", over.id, "--yes")
     assert code == 0
     assert {over.id, "finished"} <= set(re.findall(r"[\w-]+", out)), out
     assert journal.open_run(over.id).run.closed is None
     record = create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
-    code, _, err = command("runs", "close", record.id, "--yes")
+    code, _, err = command("run", "close", record.id, "--yes")
     assert (code, json_stream.failure()) == (7, "run.under-way")
     assert {record.id, str(os.getpid())} <= set(re.findall(r"[\w-]+", err)), err
 
@@ -78,14 +78,14 @@ def test_a_run_that_is_over_or_under_way_is_not_closed(command):
 def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
     record = run(Pending("off", VM))
     with locks.hold_run(record.id):
-        code, _, err = command("runs", "close", record.id, "--yes")
+        code, _, err = command("run", "close", record.id, "--yes")
     assert (code, json_stream.failure()) == (7, "run.under-way")
     assert record.id in err
 
 
 def test_a_closed_run_that_goes_on_is_none(command):
     record = run(Pending("off", VM))
-    command("runs", "close", record.id, "--yes")
+    command("run", "close", record.id, "--yes")
     history.take_up(again := journal.open_run(record.id))
     assert history.see(again).state == "unfinished"
 
@@ -97,17 +97,17 @@ def names():
 def test_old_runs_that_are_over_are_removed(command):
     old, failed, new = run(days=200, **WELL), run(days=150, **{**WELL, "exit_code": 1}), run(days=1, **WELL)
     closed = run(Pending("off", VM), days=120)
-    command("runs", "close", closed.id, "--yes")
-    code, out, _ = command("runs", "prune")
+    command("run", "close", closed.id, "--yes")
+    code, out, _ = command("run", "prune")
     assert code == 64
     assert json_stream.failure() == "usage.no-terminal"
     assert set(out.split()) == {old.id, failed.id, closed.id}
     assert names() == {old.id, failed.id, closed.id, new.id}
-    assert command("runs", "prune", "--yes")[0] == 0
+    assert command("run", "prune", "--yes")[0] == 0
     assert names() == {new.id}
     assert {p.name.partition(".")[0] for p in journal.runs_dir().iterdir()} == {new.id}
     assert not list((journal.runs_dir().parent / "locks").glob("run-*"))
-    assert command("runs", "prune", "--older-than", "12h", "--yes")[0] == 0
+    assert command("run", "prune", "--older-than", "12h", "--yes")[0] == 0
     assert names() == set()
 
 
@@ -115,24 +115,24 @@ def test_what_is_owed_is_never_removed_nor_what_came_after_it(command):
     before, owing = run(days=300, **WELL), run(Pending("maintenance", HOST), days=200, **{**WELL, "exit_code": 6})
     later, elsewhere = run(days=150, **WELL), run(days=150, instance="other", **WELL)
     cut_off = run(days=140, instance="third")
-    assert command("runs", "prune", "--older-than", "1d", "--yes")[0] == 0
+    assert command("run", "prune", "--older-than", "1d", "--yes")[0] == 0
     assert names() == {owing.id, later.id, cut_off.id}, (before.id, elsewhere.id)
 
 
 def test_a_run_stays_while_another_one_owes_what_it_took_over_from_it(command):
     before = run(days=300, **{**WELL, "exit_code": 6})
     after = run(Pending("maintenance", HOST), days=200, takes_over=before.id, **{**WELL, "exit_code": 6})
-    assert command("runs", "prune", "--yes")[0] == 0
+    assert command("run", "prune", "--yes")[0] == 0
     assert names() == {before.id, after.id}
     journal.open_run(after.id).resolve(Pending("maintenance", HOST))
-    assert command("runs", "prune", "--yes")[0] == 0
+    assert command("run", "prune", "--yes")[0] == 0
     assert names() == set()
 
 
 @pytest.mark.parametrize("age", ["30", "d", "-1d", "1w", "1.5d"])
 def test_an_age_that_is_none(command, age):
     run(days=200, **WELL)
-    code, _, err = command("runs", "prune", "--older-than", age, "--yes")
+    code, _, err = command("run", "prune", "--older-than", age, "--yes")
     assert code == 64
     assert f" {age} " in err
     assert len(names()) == 1
@@ -141,7 +141,7 @@ def test_an_age_that_is_none(command, age):
 def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
     record = run(days=200, **WELL)
     with locks.hold_run(record.id):
-        assert command("runs", "prune", "--yes")[0] == 7
+        assert command("run", "prune", "--yes")[0] == 7
     assert names() == {record.id}
 
 

@@ -24,9 +24,9 @@ CASES = [
     (["mig", "layouts", "a30-24gb"], (*NETWORK, *TERMINAL)),
     (["vgpu", "list"], (*NETWORK, *TERMINAL)),
     (["schema", "playbook"], (*NETWORK, *TERMINAL, *MODELS)),
-    (["runs"], (*NETWORK, *TERMINAL)),
+    (["run", "list"], (*NETWORK, *TERMINAL)),
     (["report", "nothere.json"], (*NETWORK, *TERMINAL, "jinja2")),
-    (["show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
+    (["run", "show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
     (["plan", "nothere.yml"], (*NETWORK, *TERMINAL)),
     (["plan", "-i", "nothere.yml", str(PLAYBOOKS / "pvrdma-only.yml")], (*NETWORK, *TERMINAL)),
 ]

@@ -78,7 +78,7 @@ class Cli:
 
     def states(self):
         """The states of the runs of this machine, the oldest one first."""
-        assert self("runs", "-o", "json") == 0
+        assert self("run", "list", "-o", "json") == 0
         return [run["state"] for run in json.loads(self.out)["runs"]]
 
     def file(self, text, name="play.yml"):

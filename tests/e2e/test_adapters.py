@@ -152,7 +152,7 @@ def test_a_rollback_takes_away_what_was_added(cli, ledger):
 """
     )
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
-    cli("runs")
+    cli("run", "list")
     (run,) = [line.split()[0] for line in cli.out.splitlines() if line[:1].isdigit()]
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     last = ledger("train-03", "ReconfigVM_Task")[-1]["detail"]["devices"]

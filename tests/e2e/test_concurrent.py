@@ -179,7 +179,7 @@ def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, s
 
 def test_every_change_is_marked_with_the_run_and_its_step(cli, ledger):
     assert cli("apply", PLAY, "--yes") == 0
-    cli("runs")
+    cli("run", "list")
     run = cli.out.split()[0]
     names = [e["operation"] for e in ledger() if e["channel"] == "soap"]
     assert names

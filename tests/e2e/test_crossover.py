@@ -122,7 +122,7 @@ def test_a_vm_of_a_set_on_the_command_line(cli, make_lab, monkeypatch):
     assert (summary["type"], summary["exit_code"]) == ("summary", 1)
     assert picture(lab) == before
     assert sets("plan", playbook, "--detailed-exitcode") == 0, cli.out
-    assert cli("runs") == 0
+    assert cli("run", "list") == 0
     assert "bench crossover of train-02: host" in cli.out
     assert cli(*asked, "-i", sets.inventory, "--to-host", "esx09", "--yes") == 64
     assert "esx09" in cli.err

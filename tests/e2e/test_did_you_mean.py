@@ -9,7 +9,7 @@ MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 SET = PLAYBOOKS / "training-set.yml"
 TYPED = {
     "command": (("paln", MISSION), "'plan'"),
-    "command of a group": (("runs", "clsoe"), "'close'"),
+    "command of a group": (("run", "clsoe"), "'close'"),
     "command of a group's group": (("lab", "faults", "lsit"), "'list'"),
     "mode": (("launch", "torchrum", "-f", "job.yml"), "'torchrun'"),
     "option": (("plan", "--limt", "x", MISSION), "'--limit'"),
@@ -60,6 +60,6 @@ def test_a_run(cli):
     assert cli("apply", PLAYBOOKS / "pvrdma-only.yml", "--yes") == 0
     (run,) = {line.removeprefix("Run ").strip() for line in cli.err.splitlines() if line.startswith("Run ")}
     wrong = f"{run[:-1]}{'0' if run[-1] != '0' else '1'}"
-    for command in ("show", "resume", "rollback"):
-        assert cli(command, wrong) == 64
-        assert command == "show" or f"'{run}'" in cli.err
+    for command in (("run", "show"), ("run", "close"), ("resume",), ("rollback",)):
+        assert cli(*command, wrong) == 64
+        assert f"'{run}'" in cli.err

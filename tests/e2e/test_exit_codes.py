@@ -111,7 +111,7 @@ def invalid(cli, lab, folder):
 
 def bug(cli, lab, folder, monkeypatch):
     monkeypatch.setattr("vsphere_ai.runs.journal.every", lambda: 1 / 0)
-    return cli("runs")
+    return cli("run", "list")
 
 
 CASES = {0: done, 1: refused, 2: differs, 3: edited, 4: denied, 5: unreachable, 6: unhealthy, 7: locked, 8: no_journal,
@@ -194,6 +194,6 @@ def test_a_full_disk_under_the_output_of_a_run_stops_it_in_order(lab, farm):
 
 def test_nobody_hears_an_error_and_it_still_has_its_code(lab):
     with open("/dev/full", "w") as full:
-        for arguments, code in ((["nonsense"], 64), (["show", "20260101-000000-dead"], 64)):
+        for arguments, code in ((["nonsense"], 64), (["run", "show", "20260101-000000-dead"], 64)):
             process = run(lab, arguments, stdout=full, stderr=full)
             assert process.wait(LONG) == code

@@ -264,7 +264,7 @@ def test_a_host_is_in_its_previous_state_after_a_run(cli, farm, soap, ledger, ma
 
 def test_looking_changes_nothing(lab, cli, ledger):
     looks = (("plan", MISSION), ("check", MISSION), ("check",), ("verify", MISSION), ("show",), ("capacity",),
-             ("capacity", MISSION), ("doctor",), ("doctor", "--permissions", MISSION), ("runs",))  # fmt: skip
+             ("capacity", MISSION), ("doctor",), ("doctor", "--permissions", MISSION), ("run", "list"))  # fmt: skip
     assert [(look[0], code) for look in looks if (code := cli(*look)) not in (0, 1, 2)] == []
     assert ledger() == []
 
@@ -358,7 +358,7 @@ def test_a_host_that_refused_and_another_user_then_took_out_of_service_is_not_ch
     assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
     run = next(iter(journal.every()))
     assert run.pending() == ()
-    assert cli("show", run.id, "-o", "json") == 0
+    assert cli("run", "show", run.id, "-o", "json") == 0
     assert json.loads(cli.out)["pending"] == []
     lab.set_faults([])
     soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=30))

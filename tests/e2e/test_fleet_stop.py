@@ -156,7 +156,7 @@ def test_a_failure_in_one_vcenter_stops_the_others_only_where_that_is_asked_for(
     assert (why in running.said, "the operator" in running.said) == (halt, False), running.said
     munich = shards(cli)["munich"]
     assert munich["message"] == (why if halt else "")
-    assert cli("show", munich["run"]) == 0
+    assert cli("run", "show", munich["run"]) == 0
     assert (f", {why}" in cli.out, "signal" in cli.out) == (halt, False), cli.out
     labs["berlin"].clear_faults()
     assert cli("fleet", "resume") == 0, cli.out + cli.err

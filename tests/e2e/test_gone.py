@@ -31,7 +31,7 @@ def cut_off(lab, cli, soap):
 
 
 def runs(cli):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     return json.loads(cli.out)["runs"]
 
 

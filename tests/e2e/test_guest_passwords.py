@@ -85,7 +85,7 @@ def test_a_password_that_is_not_there_stops_the_apply_before_it_begins(sets, cli
     assert sets("apply", playbook, "--yes") not in (0, 2)
     assert sets.ledger() == before
     assert "OPS_PASSWORD" in cli.err or "one line" in cli.err
-    cli("runs")
+    cli("run", "list")
     assert cli.out.strip() in ("", "No runs") or "train" not in cli.out
 
 

@@ -33,7 +33,7 @@ def reboots(ledger):
 
 
 def state_of(cli, run):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     return next(r["state"] for r in json.loads(cli.out)["runs"] if r["run"] == run)
 
 

@@ -311,7 +311,7 @@ def test_a_run_on_another_machine_keeps_this_one_out(contend, cli, here, ledger)
         assert cli("apply", play, "--yes", "--lock", mode) == 7
         assert cli.error == "lock.held"
         assert {"build7", f"process {holder.pid}", "apply gpu.yml"} <= {w for w in HOLDER.findall(cli.err)}, cli.err
-        assert "vsphere-ai unlock" in cli.err
+        assert "vsphere-ai run unlock" in cli.err
     assert len(ledger()) == before
     assert holder.ask("release")["released"]
     assert cli("apply", play, "--yes", "--lock", "vcenter") == 0
@@ -331,16 +331,16 @@ def test_the_inventory_may_ask_for_the_lock_in_vcenter(lab, cli, here, ledger):
 
 
 def test_unlock_tells_who_holds_what_and_removes_a_foreign_lock(contend, cli, here, vcenter):
-    assert cli("unlock", "-i", INVENTORY, "-o", "json") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "-o", "json") == 0
     assert {key: json.loads(cli.out)[key] for key in ("local", "advisory")} == {"local": None, "advisory": None}
 
     holder = contend(machine=1, every=QUICK, CONTENDER_MACHINE="build7").ready()
     assert holder.ask("go one")["won"]
-    assert cli("unlock", "-i", INVENTORY) == 64
+    assert cli("run", "unlock", "-i", INVENTORY) == 64
     assert cli.error == "usage.no-terminal"
     assert {"build7", f"process {holder.pid}"} <= set(HOLDER.findall(cli.out))
     assert not free(vcenter)
-    assert cli("unlock", "-i", INVENTORY, "--yes", "-o", "json") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes", "-o", "json") == 0
     found = json.loads(cli.out)
     assert (found["local"], found["advisory"]["machine"], found["advisory"]["expired"], found["removed"]) == (
         None,
@@ -357,7 +357,7 @@ def test_unlock_does_not_remove_the_lock_of_a_run_on_this_machine(contend, cli, 
         state = here if machine == "here" else None
         holder = contend(machine=machine, **({"VSPHERE_AI_STATE_DIR": str(state)} if state else {})).ready()
         assert holder.ask("go one")["won"]
-        assert cli("unlock", "-i", INVENTORY, "--yes") == 7
+        assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 7
         assert cli.error == "lock.in-use"
         assert not free(vcenter)
         assert holder.ask("release")["released"]
@@ -389,7 +389,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     process.wait()
     run = next(line.split()[1] for line in seen if line.startswith("Run "))
     assert vcenter_lock.find(vcenter).holder.run == run
-    assert cli("show", run, "-o", "json") == 0, cli.err
+    assert cli("run", "show", run, "-o", "json") == 0, cli.err
     assert json.loads(cli.out)["scope"]["address"] == vcenter.name == f"127.0.0.1:{lab.port}"
     assert "lock" in {d.kind for d in journal.open_run(run).pending()}
     refused = contend(machine=1).ready().ask("go other")["locked"]
@@ -407,7 +407,7 @@ def test_unlock_settles_what_a_killed_run_owes(lab, cli, here, vcenter):
     process.kill()
     process.stdout.read()
     process.wait()
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     (record,) = journal.every()
     assert "lock" not in {d.kind for d in record.pending()}
     assert "maintenance" in {d.kind for d in record.pending()}
@@ -465,7 +465,7 @@ def test_a_lock_that_could_not_be_removed_is_told_of_and_taken_over_next_time(la
     lab.set_faults("- {on: Destroy_Task, nth: 1, do: {fault: InvalidState}}\n")
     assert cli("apply", play, "--yes", "--lock", "vcenter") == 0
     assert "lock.not-removed" in cli.rules
-    assert "vsphere-ai unlock" in cli.err
+    assert "vsphere-ai run unlock" in cli.err
     left = vcenter_lock.find(vcenter)
     assert cli("apply", play, "--yes", "--lock", "local") == 0
     assert "lock.not-removed" not in cli.rules
@@ -499,5 +499,5 @@ def test_a_run_that_has_lost_its_lock_says_so_and_not_that_it_was_stopped_by_som
     record = journal.open_run(run.stem)
     assert (record.run.signal, record.run.stopped) == (signal.SIGTERM, why)
     record.close()
-    assert cli("show", run.stem) == 0
+    assert cli("run", "show", run.stem) == 0
     assert f", {why}" in cli.out

@@ -57,16 +57,16 @@ def becomes(run, plan):
 def recorded(cli, plan):
     """The record of the one run: as JSON, as text with each step, and as a report."""
     (record,) = journal.every()
-    assert cli("show", record.id, "-o", "json") == 0
+    assert cli("run", "show", record.id, "-o", "json") == 0
     run = json.loads(cli.out)
     states, total = becomes(run, plan)
-    main = ["show", record.id, "--full"]
+    main = ["run", "show", record.id, "--full"]
     assert cli(*main) == 0
     shown = cli.out.partition("STEPS (UTC)")[2]
     said = {int(n): words for n, words in re.findall(r"^  \d\d:\d\d:\d\d  (\d+)  (.*)$", shown, re.MULTILINE)}
     assert said.keys() == {number(s["id"]) for s in run["steps"]}
     assert sum("— done" in words for words in said.values()) == states["done"]
-    assert cli("report", record.id, "-o", "markdown") == 0
+    assert cli("run", "report", record.id, "-o", "markdown") == 0
     assert f"{states['done']} of {total} steps done, {states['failed']} failed" in cli.out.replace("\\", "")
     return run, states, total
 

@@ -53,7 +53,7 @@ def test_it_is_named_by_every_command_and_put_back_from_anywhere(lab, cli, kille
     way = f"vsphere-ai resume --from-vcenter {killed}"
     assert cli("doctor", "-i", INVENTORY) == 2
     assert way in cli.out
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     assert way in cli.out
     assert "esx01.lab.local is in maintenance mode" in cli.out
     assert [r.run for r in out_records.read_records(vcenter)] == [killed], "unlock has thrown it away"
@@ -63,7 +63,7 @@ def test_it_is_named_by_every_command_and_put_back_from_anywhere(lab, cli, kille
     assert cli("resume", "--from-vcenter", "--yes", "-i", INVENTORY) == 0, cli.out + cli.err
     assert not left(lab), lab.check()
     assert out_records.read_records(vcenter) == ()
-    assert cli("unlock", "-i", INVENTORY) == 0
+    assert cli("run", "unlock", "-i", INVENTORY) == 0
     assert "resume" not in cli.out
     assert cli("apply", MISSION, "--yes") == 0, cli.out
     assert not left(lab)
@@ -71,7 +71,7 @@ def test_it_is_named_by_every_command_and_put_back_from_anywhere(lab, cli, kille
 
 def test_what_is_back_already_is_not_touched(lab, cli, killed, vcenter, ledger):
     """Someone has brought the host and a VM back by hand: both stay as they are, whatever happens to them later."""
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     off = sorted(v["name"] for v in lab.get("/lab/farm")["vms"] if v["power"] == "poweredOff")
     vcenter.run_task(host_ref(vcenter, "esx01.lab.local"), "ExitMaintenanceMode_Task", {"timeout": 60}, timeout=60)
     before = len(ledger())
@@ -84,7 +84,7 @@ def test_what_is_back_already_is_not_touched(lab, cli, killed, vcenter, ledger):
 
 def test_apply_may_put_it_back_first(lab, cli, killed, vcenter):
     """The run was one of this machine, and its process is gone: --resume does not have to ask anyone."""
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     assert cli("apply", MISSION, "--yes", "--resume") == 0, cli.out + cli.err
     assert "run.from-vcenter" in cli.rules
     assert not left(lab)
@@ -97,7 +97,7 @@ def host_ref(vcenter, name):
 
 def test_other_work_is_done_and_does_not_hide_it(lab, cli, killed):
     """A plan about other targets is carried out, names what is out, and does not exit 0."""
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     play = cli.file("- vms: infra-01\n  tuning: {extra_config: {a.key: '1'}}\n")
     assert cli("apply", play, "--yes") == 1, cli.out + cli.err
     assert f"vsphere-ai resume --from-vcenter {killed}" in cli.out + cli.err
@@ -105,7 +105,7 @@ def test_other_work_is_done_and_does_not_hide_it(lab, cli, killed):
 
 
 def test_a_record_that_cannot_be_read_is_not_nothing(lab, cli, killed, vcenter):
-    assert cli("unlock", "-i", INVENTORY, "--yes") == 0
+    assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0
     (stored,) = out_records.read_records(vcenter)
     key, _ = out_records.defined(vcenter, stored.ref)
     manager = vcenter.service("customFieldsManager")

@@ -32,7 +32,7 @@ def _quick(monkeypatch):
 
 
 def owing(cli):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     return {r["run"]: (r["state"], r["pending"]) for r in json.loads(cli.out)["runs"]}
 
 

@@ -144,7 +144,7 @@ NO_VGPU = "- vms: train-[01:04]\n  vgpu: []\n"
 
 
 def state_of(cli, run):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     return next(r["state"] for r in json.loads(cli.out)["runs"] if r["run"] == run)
 
 
@@ -184,7 +184,7 @@ def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
     assert cli("resume", first) == 64, cli.out
     assert first in cli.text("run.not-latest")
     assert farm()["vms"] == wanted
-    assert cli("show", first) == 0
+    assert cli("run", "show", first) == 0
     assert "vsphere-ai resume" not in cli.out
     assert "vsphere-ai rollback" not in cli.out
 

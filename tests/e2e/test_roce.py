@@ -65,7 +65,7 @@ def test_what_show_says_is_as_it_is(cli):
 def test_rollback_takes_the_options_away_again(cli, ledger, modules):
     modules.UpdateModuleOptionString("nmlx5_core", "max_vfs=8")
     assert cli("apply", cli.file(ROCE), "--yes") == 0, cli.out + cli.err
-    cli("runs")
+    cli("run", "list")
     (run,) = re.findall(r"(?m)^\d{8}-\d{6}-\w+", cli.out)
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     assert set(modules.QueryConfiguredModuleOptionString("nmlx5_core").split()) == {"max_vfs=8", "trust_state=1"}

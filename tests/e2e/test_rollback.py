@@ -49,14 +49,14 @@ def test_the_farm_is_as_before_but_for_what_is_named(cli, farm, name):
     before = farm()
     playbook = PLAYBOOKS / name if name.endswith(".yml") else cli.file({**ALONE, "together": TOGETHER}[name])
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
-    cli("runs")
+    cli("run", "list")
     run = cli.out.split()[0]
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     named = stays(cli.out)
     assert named == CASES[name]
     if len(cli.states()) > 1:
-        cli("runs")
-        cli("show", next(line.split()[0] for line in cli.out.splitlines() if "rollback" in line))
+        cli("run", "list")
+        cli("run", "show", next(line.split()[0] for line in cli.out.splitlines() if "rollback" in line))
         assert set(re.findall(r"^  \S.*?: \w+ stays: (.*)$", cli.out, re.MULTILINE)) == named
     left = [p for p in differing(before, farm()) if not re.fullmatch(TRACES, p)]
     assert [p for p in left if not any(re.fullmatch(way, p) and said in named for way, said in NAMED.items())] == []

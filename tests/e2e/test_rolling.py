@@ -273,7 +273,7 @@ def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(
     assert reboots(ledger) == []
     assert cli("resume") == 0, cli.out + cli.err
     assert reboots(ledger) == [ESX1, ESX2]
-    assert cli("show", next(iter(journal.every())).id, "-o", "json") == 0
+    assert cli("run", "show", next(iter(journal.every())).id, "-o", "json") == 0
     record = json.loads(cli.out)
     assert [s["target"] for s in record["steps"] if s["what"] == "host-back" and s["state"] == "failed"] == [ESX1]
 

@@ -54,8 +54,8 @@ FRESH = {
     "trust-host": ("trust host esx01.lab.local", 0),
     "lab-status": ("lab status", 0),
     "lab-judge": ("lab judge", 0),
-    "runs-none": ("runs", 0),
-    "lock-free": ("unlock", 0),
+    "runs-none": ("run list", 0),
+    "lock-free": ("run unlock", 0),
 }
 NO_CONNECTION = {
     "mig-layouts": ("mig layouts a30-24gb", 0),
@@ -95,8 +95,8 @@ def test_screens_without_a_connection(screens):
 def test_screens_of_a_run_that_ends_well(screens):
     screens.one("apply", "apply one.yml --yes", 0)
     (record,) = journal.every()
-    screens.both("runs", "runs", 0)
-    screens.both("show-run", f"show {record.id}", 0)
+    screens.both("runs", "run list", 0)
+    screens.both("show-run", f"run show {record.id}", 0)
     screens.both("rollback", f"rollback {record.id}", 64)
 
 
@@ -114,7 +114,7 @@ def test_screens_of_a_run_that_fails(screens, lab):
     screens.one("apply-failed", "apply one.yml --yes", 1)
     (record,) = journal.every()
     screens.both("plan-after-a-failed-run", "plan one.yml", 0)
-    screens.both("show-failed-run", f"show {record.id}", 0)
+    screens.both("show-failed-run", f"run show {record.id}", 0)
 
 
 def test_screens_of_a_run_that_was_undone(screens, lab):
@@ -131,7 +131,7 @@ def test_screens_of_a_lock_that_is_held(screens, lab):
     holder = Process(lab, "apply", "-i", "inventories/lab.yml", "one.yml", "--yes", "--lock", "vcenter")
     struck(lab, 1, alive=holder.process)
     screens.both("lock-held", "unlock --yes", 7)
-    screens.both("runs-under-way", "runs", 0)
+    screens.both("runs-under-way", "run list", 0)
     lab.clear_faults()
     assert holder.wait() == 0, holder.said
 

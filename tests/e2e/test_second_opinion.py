@@ -21,7 +21,7 @@ OBJECTS = {"on": "CheckVmConfig_Task", "do": {"check-finds": "CannotUseNetwork"}
 
 
 def only_run(cli):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     (run,) = json.loads(cli.out)["runs"]
     return run["run"]
 

@@ -120,7 +120,7 @@ def after_failed_run(sets, cli, tmp_path, hook):
         texts |= {f"apply {form}, out": cli.out, f"apply {form}, err": cli.err, f"{form}: command": out.read_text()}
         run = json.loads(json.loads(out.read_text())[2])["run"]
     for form in REPORTS:
-        assert cli("report", run, "-o", form) == 0, cli.err
+        assert cli("run", "report", run, "-o", form) == 0, cli.err
         texts[f"report {form}"] = cli.out
     for command in (["runs"], ["runs", "-o", "json"], ["runs", run]):
         cli(*command)

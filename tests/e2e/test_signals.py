@@ -204,7 +204,7 @@ def test_a_host_that_waits_to_enter_maintenance_mode_is_called_back(lab, cli, fa
     step = next(e["step"] for e in events if e.get("summary") == "enter maintenance mode")
     assert next(o for o in events[-1]["outcomes"] if o["step"] == step)["state"] == "skipped"
     assert events[-1]["open"] == []
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     assert '"pending": []' in cli.out
     assert '"state": "stopped"' in cli.out
     converged(lab, cli)

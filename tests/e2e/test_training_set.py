@@ -28,7 +28,7 @@ def test_a_vm_with_an_rdma_adapter_is_replaced(training):
 
 
 def test_its_run_is_rolled_back_by_what_the_refusal_says(training):
-    assert training("runs") == 0
+    assert training("run", "list") == 0
     run = training.out.split()[0]
     assert training("rollback", run, "--yes") == 1
     assert "write rolling" not in training.out, "there is no playbook to edit"

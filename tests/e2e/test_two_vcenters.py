@@ -73,11 +73,11 @@ def test_the_vcenter_is_in_whatever_a_run_leaves_and_no_password_is(cli, sites, 
     first, written = json.loads(cli.out.splitlines()[0]), cli.out
     assert world.items() <= first["world"].items()
     assert first["world"]["found"]
-    assert cli("show", first["run"], "-o", "json") == 0
+    assert cli("run", "show", first["run"], "-o", "json") == 0
     assert json.loads(cli.out)["world"] == first["world"]
     written += cli.out
     place = f"munich ({address}) as administrator@vsphere.local"
-    for command in (("show", first["run"]), ("report", first["run"]), ("report", saved)):
+    for command in (("run", "show", first["run"]), ("run", "report", first["run"]), ("report", saved)):
         assert cli(*command) == 0
         assert place in cli.out
         written += cli.out
@@ -117,7 +117,7 @@ def test_runs_name_their_vcenter_and_are_continued_there_only(cli, sites, both):
     playbook = cli.file(PLAY)
     for site in SITES:
         assert cli("apply", playbook, "-i", both, "--vcenter", site, "--yes") == 0, cli.err
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     runs = {run["vcenter"]: run["run"] for run in json.loads(cli.out)["runs"]}
     assert set(runs) == {"berlin", "munich"}
     for site in SITES:
@@ -132,7 +132,7 @@ def test_runs_on_vcenters_of_one_name_are_kept_apart_by_address(cli, sites):
     for site in SITES:
         inventory = cli.file(f"vcenters:\n{entry('prod', sites[site])}", f"{site}.yml")
         assert cli("apply", cli.file(PLAY), "-i", inventory, "--yes") == 0, cli.err
-    assert cli("runs") == 0
+    assert cli("run", "list") == 0
     assert [f"prod (127.0.0.1:{lab.port})" in cli.out for lab in sites.values()] == [True, True]
 
 

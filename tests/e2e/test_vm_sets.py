@@ -80,7 +80,7 @@ def test_a_nic_with_dhcp_is_waited_for(sets):
 
 def test_a_rollback_names_the_vms_that_stay(sets, cli):
     sets.applied(play("train-01", nics=1))
-    cli("runs")
+    cli("run", "list")
     run = cli.out.split()[0]
     before = set(sets.vms())
     assert sets("rollback", run, "--yes") == 0, cli.out + cli.err

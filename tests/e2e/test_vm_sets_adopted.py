@@ -205,7 +205,7 @@ def test_an_adoption_that_is_killed_is_brought_to_its_end(strangers, cli, monkey
 
 def test_a_rollback_names_the_vms_that_stay_adopted(one, cli):
     assert one("adopt", cli.file(TWO), "train-02", "--yes") == 0
-    cli("runs")
+    cli("run", "list")
     run = next(line.split()[0] for line in cli.out.splitlines() if "adopt" in line)
     assert one("rollback", run, "--yes") == 0, cli.out + cli.err
     assert "vsphere-ai." in cli.text("rollback.stays")

@@ -198,7 +198,7 @@ def test_a_run_is_notified_of_with_its_end(cli, sink):
 
 
 def cli_runs(cli):
-    assert cli("runs", "-o", "json") == 0
+    assert cli("run", "list", "-o", "json") == 0
     return cli.out
 
 

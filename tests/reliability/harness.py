@@ -221,7 +221,7 @@ class Mission:
         return self.start(spec).wait()
 
     def runs(self):
-        ended = self.tool("runs", "-o", "json")
+        ended = self.tool("run", "list", "-o", "json")
         assert ended.code == 0, ended.text
         return json.loads(ended.text)["runs"]
 

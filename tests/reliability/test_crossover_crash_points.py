@@ -99,7 +99,7 @@ def test_a_crossover_that_dies_at_a_point_is_put_back(crossing, number, tmp_path
 
 def unfinished(tool):
     """Return the runs that did not come to their end."""
-    runs = json.loads(tool("runs", "-o", "json").text)["runs"]
+    runs = json.loads(tool("run", "list", "-o", "json").text)["runs"]
     return [run for run in runs if run["state"] != "finished"]
 
 

@@ -57,7 +57,7 @@ def test_what_a_lost_run_had_out_of_service_is_put_back(mission, number, lock):
     lose_state()
     print(f"{point}, seed {SEED}: {out_of_service(lab)}")
 
-    unlocked = tool("unlock", *place, "--yes")
+    unlocked = tool("run", "unlock", *place, "--yes")
     assert unlocked.code == 0, unlocked.text
     again = tool(*same)
     left = out_of_service(lab)
@@ -83,5 +83,5 @@ def brought_back(mission, ended, said, place):
         said = f"{said}\n$ {named[0]}\nexit {way.code}\n{way.text}\nexit {ended.code}\n{ended.text}"
     assert ended.code == 0, said
     assert not out_of_service(mission.lab), said
-    free = mission.tool("unlock", *place)
+    free = mission.tool("run", "unlock", *place)
     assert not WAY.search(free.text), f"{free.text}\n{said}"

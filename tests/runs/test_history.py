@@ -66,7 +66,7 @@ def test_what_runs_calls_not_finished_is_announced_and_taken(how, capsys):
     assert [*history.unfinished("vc")] == [record.id]
     assert history.unfinished("other") == {}
     assert history.latest().id == record.id
-    assert main(["runs"]) == 0
+    assert main(["run", "list"]) == 0
     assert f"{record.id}  {how}" in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_a_later_run_that_ended_well_supersedes_it(how, capsys):
     assert history.unfinished("vc") == {}
     with refused(UsageError, "run.none"):
         history.latest()
-    assert main(["show", record.id]) == 0
+    assert main(["run", "show", record.id]) == 0
     out = capsys.readouterr().out
     assert f"Run {record.id}: superseded" in out
     assert "resume" not in out

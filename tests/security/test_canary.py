@@ -274,7 +274,7 @@ def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
     case.lab.post("/lab/reset")
     assert case.ended("kill", signal.SIGKILL, "enter maintenance mode — done") == -signal.SIGKILL
     case.run("plan after it", "plan", PLAYBOOKS / "ai-ready-cluster.yml")
-    case.run("runs", "runs", inventory="")
+    case.run("run", "list", "runs", inventory="")
     assert case.run("resume", "resume", inventory="").returncode == 0, case.texts
     assert any(name.endswith(".db-wal") for name in case.texts), "the write-ahead log was never seen"
     assert any(name.endswith(".db") for name in case.everything())

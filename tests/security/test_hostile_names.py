@@ -175,7 +175,7 @@ def test_an_apply_names_them_safely(hostile, tool, inventory_of, playbook):
     assert tool("apply", play, *arguments) == 0, tool.out + tool.err
     assert harmless(tool.out + tool.err) == []
     run = re.search(r"Run (\S+)", tool.err)[1]
-    for command in (["runs"], ["show", run], ["rollback", run, "--yes"]):
+    for command in (["run", "list"], ["run", "show", run], ["rollback", run, "--yes"]):
         for form in ([], ["-o", "json"]):
             code = tool(*command, *form)
             assert code in (0, 1, 64), f"{command}: {tool.err}"

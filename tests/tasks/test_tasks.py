@@ -107,7 +107,7 @@ def test_resume_after_a_kill(user, lab, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", user.environment["VSPHERE_AI_STATE_DIR"])
     killed_at(lab, r"esx01\S* .*reboot \(over SSH\) — done", user.folder / "farm.yml")
     monkeypatch.undo()
-    told = user.types("vsphere-ai runs")
+    told = user.types("vsphere-ai run list")
     command = hint(told, "resume")
     user.asks_for_help("resume")
     finished = user.types(f"{command} --yes")

@@ -287,7 +287,7 @@ def _read(name: str) -> FleetRun:
         return FleetRun(shards=shards, **values)
     except (OSError, ValueError, TypeError, KeyError) as error:
         text = f"{path} cannot be read: {error}"
-        raise Storage(text, "finish its runs one by one: vsphere-ai runs", rule="journal.damaged") from error
+        raise Storage(text, "finish its runs one by one: vsphere-ai run list", rule="journal.damaged") from error
 
 
 def latest_fleet() -> FleetRun:

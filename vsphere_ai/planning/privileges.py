@@ -395,6 +395,6 @@ ROLE = (
     POWER_CYCLES,
     MOVES,
     Duty("`bench crossover`", "VMs", ACTIONS["move-away"], operations=("edit",), also=(COLD,)),
-    Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
+    Duty("`--lock vcenter`, `run unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
     Duty("leases of addresses: `vm_set`, `ipam`", "the root folder", ("AddCustomFieldDef",), also=LEDGER[1:]),
 )

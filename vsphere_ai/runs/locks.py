@@ -33,7 +33,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 LOCKS = "locks"
 SETTLING = 1.0
 """Seconds for which the holder of a kernel lock may not yet, or no longer, have said who it is."""
-UNLOCK = "wait for it, or stop it; vsphere-ai unlock shows the locks, and removes one whose holder is gone"
+UNLOCK = "wait for it, or stop it; vsphere-ai run unlock shows the locks, and removes one whose holder is gone"
 
 
 @dataclass
@@ -319,7 +319,7 @@ def _held_here(who: Note | str | None) -> Locked:
 def _gone(renewal: LockRenewal) -> Locked:
     return Locked(
         f"the lock in vCenter was lost: {renewal.why}",
-        "what was in flight was finished; look at: vsphere-ai runs",
+        "what was in flight was finished; look at: vsphere-ai run list",
         rule="lock.lost",
     )
 

@@ -48,7 +48,7 @@ class Runs:
         """Return the newest runs as a table, each with a link to its page."""
         rows = self.rows()
         notes = [f"{len(rows) - most} earlier ones are not shown."] if len(rows) > most else []
-        notes += [f"{self._unreadable} cannot be read: vsphere-ai runs names them."] if self._unreadable else []
+        notes += [f"{self._unreadable} cannot be read: vsphere-ai run list names them."] if self._unreadable else []
         notes += [] if rows else ["None yet."]
         links = {row[0]: f"/runs/{row[0]}" for row in rows[:most]}
         return Section("Runs on this machine", _HEADS, rows[:most], " ".join(notes), links=links)

@@ -188,7 +188,7 @@ def _require_readable_journals() -> None:
     if not troubles:
         return
     first = troubles[0]
-    more = f"; so are {len(troubles) - 1} more (vsphere-ai runs)" if len(troubles) > 1 else ""
+    more = f"; so are {len(troubles) - 1} more (vsphere-ai run list)" if len(troubles) > 1 else ""
     error = Storage(f"{first.message}{more}; nothing was changed", first.remedy, rule=first.rule)
     raise error from first
 

@@ -103,7 +103,7 @@ def _chosen(vcenter: VCenter, name: str) -> OutRun:
         raise UsageError(f"the journal of run {here} is on this machine", f"vsphere-ai resume {here}", rule="run.here")
     what = f"no run {name} has" if name else "no run has"
     near = did_you_mean(name, (each.run for each in runs)) if name else ""
-    remedy = near or "vsphere-ai runs lists the runs of this machine"
+    remedy = near or "vsphere-ai run list lists the runs of this machine"
     raise UsageError(f"{what} anything out of service by what this vCenter keeps", remedy, rule="run.none")
 
 

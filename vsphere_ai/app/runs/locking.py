@@ -57,4 +57,4 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *,
         emit(LockReleased(release))
         if locks is not None and locks.left:
             emit(Remark("lock.not-removed", f"The lock in vCenter could not be removed: {locks.left}"))
-            emit(Remark("", "  It expires by itself. Look at it, or remove it, with: vsphere-ai unlock"))
+            emit(Remark("", "  It expires by itself. Look at it, or remove it, with: vsphere-ai run unlock"))

@@ -68,13 +68,13 @@ def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterat
 def announce(session: Session, emit: Emit) -> None:
     """Report earlier runs on this vCenter that were not finished, and SSH that a killed command left running."""
     for run, command in history.unfinished(session.vcenter.about.instance).items():
-        text = f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {command}"
+        text = f"Run {run} was not finished. See: vsphere-ai run show {run}. Finish it: {command}"
         emit(Remark("run.unfinished", text))
     troubles = journal.unreadable()
     for trouble in troubles[:1]:
         emit(Remark("run.unreadable", f"A run may not be finished: {trouble.message}. {trouble.remedy}"))
     if len(troubles) > 1:
-        emit(Remark("", f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs"))
+        emit(Remark("", f"There are {len(troubles) - 1} more of this kind: vsphere-ai run list"))
     announce_ssh(session, emit)
 
 

@@ -1,4 +1,4 @@
-"""Files of reports, and what they are of: a plan, a certificate or JSON of a command from its file, or a run."""
+"""Files of reports, and what they are of: a plan, a certificate or JSON of a command, from its file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from vsphere_ai.security.files import DOCUMENT, make_private_folder, not_written
 
 if TYPE_CHECKING:
     from vsphere_ai.health.certificate import Certificate
-    from vsphere_ai.runs.journal import Journal
 
 
-def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
-    """Return a plan, the record of a run, a certificate, or what a command printed as JSON. Asks no vCenter.
+def report_source(what: str) -> PlanDocument | Certificate | Printed:
+    """Return a plan, a certificate, or what a command printed as JSON, from a file. Asks no vCenter.
 
     `UsageError` where it is none of these; `Conflict` for a saved plan that was edited.
     """
     path = Path(what)
     if not path.exists() and is_named(what):
-        from vsphere_ai.runs.journal import open_run
-
-        return open_run(what)
+        text = f"{what} is a run, and no file"
+        raise UsageError(text, f"vsphere-ai run report {what}", rule="usage.report")
     text = content_of(path, "file", DOCUMENT).decode("utf-8", "replace")
     if is_saved(text):
         return open_saved(text, what)
@@ -43,7 +41,7 @@ def report_source(what: str) -> PlanDocument | Journal | Certificate | Printed:
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
-            "give the name of a run, a file of `plan --to` or `accept`, or what -o json printed",
+            "give a file of `plan --to` or `accept`, or what -o json printed",
             rule="usage.report",
         ) from None
 

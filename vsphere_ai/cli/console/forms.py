@@ -25,7 +25,8 @@ def output_option(*choices: str, names: str = "") -> Callable[[F], F]:
     known = choices or ("text", "json")
     if "json" in known and YAML not in known:
         at = known.index("json") + 1
-        known = (*known[:at], YAML, *([NAME] if names else []), *known[at:])
+        known = (*known[:at], YAML, *known[at:])
+    known += (NAME,) if names else ()
 
     def chosen(_context: click.Context, _option: click.Parameter, form: str) -> str:
         if form == NAME or (form == YAML and YAML not in choices):

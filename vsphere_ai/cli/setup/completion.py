@@ -71,7 +71,6 @@ _BY_WORD: dict[str, Offer] = {
     "BOARD": _boards,
     "HOST": _names("host"),
     "PATTERN": _ANY,
-    "PATTERN|RUN": lambda begun: [*_runs(begun), *_ANY(begun)],
     "PLAYBOOK|PATTERN": _names("vm", files=True),
     "PLAYBOOK|PATTERN|FILE": _names("vm", files=True),
     "PATTERN|FILE": _names("vm", files=True),

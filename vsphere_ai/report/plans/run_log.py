@@ -28,7 +28,7 @@ SHORTEST, LONGEST = 2.0, 30.0
 NAMED = 3
 """Terms of names that a line has; of more, their number."""
 RAGGED = 8
-"""Terms of names at the beginning of a line; of more, the first ones: plan, end and `show RUN` have all."""
+"""Terms of names at the beginning of a line; of more, the first ones: plan, end and `run show RUN` have all."""
 LINES = 200
 """Lines that a run of many targets should take, about."""
 _BAD = ("failed", "unknown")

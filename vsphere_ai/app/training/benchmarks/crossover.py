@@ -166,7 +166,7 @@ class _Work:
         run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
         verdict = crossed.answer(before, after)
         record = journal.open_run(run.record)
-        record.update(what=f"{self._title}: {verdict}")  # where `runs` shows it
+        record.update(what=f"{self._title}: {verdict}")  # where `run list` shows it
         record.close()
         return CrossoverResult(plan, crossed, verdict, before, after, run)
 
