@@ -330,7 +330,7 @@ def test_only_the_command_line_imports_click():
 
 # what the command line may import; masking of secrets and folders of the lab are its own affair
 OF_THE_COMMAND_LINE = {"cli", "app", "fleet", "documents", "report", "model", "errors", "security", "vsphere_ai"}
-BESIDES = {"cli.setup.lab": {"lab"}, "cli.look.serve": {"web"}, "cli.look.metrics": {"web"}}
+BESIDES = {"cli.setup.lab": {"lab"}, "cli.look.serve": {"web"}}
 
 
 def test_the_command_line_parses_and_prints():

@@ -1,4 +1,4 @@
-"""`vsphere-ai metrics`: what Prometheus reads, the file for node_exporter, and days on which vCenter is not read."""
+"""`vsphere-ai serve --once`: metrics for Prometheus, the file for node_exporter, and days without vCenter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def impatient(monkeypatch):
 
 
 def metrics(cli, *more):
-    return cli("metrics", "-i", INVENTORY, *more)
+    return cli("serve", "--once", "-i", INVENTORY, *more)
 
 
 def test_capacity_drift_and_runs_before_and_after_a_run(cli):
@@ -150,7 +150,22 @@ def test_without_the_extra_the_error_names_it(cli, monkeypatch):
     for name in [m for m in sys.modules if m.startswith(("prometheus_client", "vsphere_ai.web"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", absent)
-    for command in ("metrics", "serve"):
-        assert cli(command, "-i", INVENTORY) == 64
+    for words in (("serve", "--once"), ("serve",)):
+        assert cli(*words, "-i", INVENTORY) == 64
         assert cli.error == "usage.extra"
         assert "prometheus-client starlette uvicorn" in cli.err
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("--to", "m.prom"), "--to is for --once"),
+        (("--group", "adm"), "--group is for --once"),
+        (("--once", "--group", "adm"), "--group is for the file of --to"),
+        (("--once", "--port", "9437"), "--port is for the server"),
+        (("--once", "--interval", "60"), "--interval is for the server"),
+    ],
+)
+def test_an_option_without_effect_is_refused(cli, words, option):
+    assert cli("serve", "-i", INVENTORY, *words) == 64
+    assert option in cli.err

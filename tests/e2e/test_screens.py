@@ -130,7 +130,7 @@ def test_screens_of_a_lock_that_is_held(screens, lab):
     lab.set_faults("- {on: ReconfigVM_Task, nth: 1, do: hold}\n")
     holder = Process(lab, "apply", "-i", "inventories/lab.yml", "one.yml", "--yes", "--lock", "vcenter")
     struck(lab, 1, alive=holder.process)
-    screens.both("lock-held", "unlock --yes", 7)
+    screens.both("lock-held", "run unlock --yes", 7)
     screens.both("runs-under-way", "run list", 0)
     lab.clear_faults()
     assert holder.wait() == 0, holder.said

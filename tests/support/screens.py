@@ -57,7 +57,9 @@ class Screens:
     def _compare(self, name, command, code, widths, part=printed):
         found = {}
         words = shlex.split(command)
-        given = [*words, "-i", "inventories/lab.yml"] if words[0] in CONNECTED or words[:2] == ["run", "unlock"] else words
+        given = (
+            [*words, "-i", "inventories/lab.yml"] if words[0] in CONNECTED or words[:2] == ["run", "unlock"] else words
+        )
         for width in widths:
             self.monkeypatch.setenv("COLUMNS", str(width))
             assert self.cli(*given) == code, self.cli.out + self.cli.err
