@@ -85,7 +85,8 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
         text = f"{request.what} is a saved plan, which has the values that its variables had"
         raise UsageError(text, "leave --var and --vars-file out, or plan again with them", rule="usage.var")
     playbook = from_document(saved.desired, kinds()) if saved else load(request.what, request.estate, emit)
-    estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
+    # apply may start TSM-SSH, and stops it again
+    estate = request.estate if request.dry_run else replace(request.estate, start_ssh=True)
     if saved:
         _require_whole(request)
         scope = saved.scope
@@ -137,7 +138,8 @@ def _carried_out(
         return RunResult(plan, 0)
     if not request.dry_run:
         require_lock(plan, session.locks)
-    confirmed = request.yes or (saved is not None and (request.destroy is not None or not plan.impact.destroyed))
+    approved = saved is not None and (request.destroy is not None or not plan.impact.destroyed)
+    confirmed = not request.dry_run and (request.yes or approved)
     others = () if plan.steps and confirmed else open_runs(session.vcenter, estate.objects)
     outputs = planned_outputs(session, playbook, estate)
     left_out, around = session.left_out(playbook, estate), surroundings(session, plan)

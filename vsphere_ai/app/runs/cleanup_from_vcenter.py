@@ -52,6 +52,7 @@ class FromVCenterRequest:
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
     numbers: Numbers = Numbers()  # noqa: RUF009 - it is frozen
+    dry_run: bool = False
 
 
 def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> RunResult:
@@ -77,6 +78,7 @@ def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> Run
         cleanup=True,
         destroy=request.numbers.destroy,
         reboot=request.numbers.reboot,
+        dry_run=request.dry_run,
     )
     record.close()
     try:

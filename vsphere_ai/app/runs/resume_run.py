@@ -52,6 +52,8 @@ class ResumeRequest:
     reboot: int | None = None
     budget: HostBudget | None = None
     """Hosts that may be out of service at once, together with other runs."""
+    dry_run: bool = False
+    """Report the plan, as where it is declined."""
 
 
 def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
@@ -72,9 +74,11 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         asked = _more(plan, record, emit) or anew
         may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved), record.done())
         around = surroundings(session, plan)
-        proposal = Proposal(plan, digest(plan), around, request.yes or not asked, may_go=may_go)
+        proposal = Proposal(
+            plan, digest(plan), around, not request.dry_run and (request.yes or not asked), may_go=may_go
+        )
         if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
-            if not plan.steps:
+            if not plan.steps and not request.dry_run:
                 settle_record(session.vcenter, plan, record, emit)
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
             return RunResult(plan, origin.problem_code or int(bool(origin.gone)), record.id, gone=origin.gone)

@@ -46,6 +46,8 @@ class RollbackRequest:
     reboot: int | None = None
     evacuate: Literal["refuse", "power_off", "vmotion"] | None = None
     """What becomes of VMs on hosts that enter maintenance mode; None: as the run's playbook says."""
+    dry_run: bool = False
+    """Report the plan, as where it is declined."""
 
 
 def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
@@ -71,9 +73,9 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         _report_vms(session, tried, emit)
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
-        proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes)
+        proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes and not request.dry_run)
         if not approve(proposal, request.confirm, emit, Numbers(reboot=request.reboot)):
-            if not plan.steps:
+            if not plan.steps and not request.dry_run:
                 settle_record(session.vcenter, plan, record, emit)
                 record.update(rolled_back="")  # everything is as it was before the run
             return RunResult(plan, int(bool(gone)), gone=gone)

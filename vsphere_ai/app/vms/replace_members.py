@@ -46,11 +46,12 @@ class ReplaceRequest(MembersRequest):
     """Which VMs to replace; the playbook says what is made in their place.
 
     `destroy` is the number of VMs, without which `yes` confirms nothing. `force` powers guests off that cannot be shut
-    down.
+    down; `dry_run` plans, and changes nothing.
     """
 
     destroy: int | None = None
     force: bool = False
+    dry_run: bool = False
 
 
 def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
@@ -59,7 +60,7 @@ def replace_vms(request: ReplaceRequest, emit: Emit = ignore) -> RunResult:
     What `apply` raises; `UsageError` for a VM that no play of the playbook makes.
     """
     playbook = _replacing(load(request.playbook, request.estate, emit), request.vms)
-    given = request.to_apply("replace {vms} of {playbook}", request.destroy)
+    given = replace(request.to_apply("replace {vms} of {playbook}", request.destroy), dry_run=request.dry_run)
     return apply_playbook(forced(playbook) if request.force else playbook, given, emit)
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.defaults import EachTime
-from vsphere_ai.cli.console.options import destroy_option, lock_option, moved_options, number_options, reboot_option
+from vsphere_ai.cli.console.options import (
+    destroy_option,
+    dry_run_option,
+    is_dry_run,
+    lock_option,
+    moved_options,
+    number_options,
+    reboot_option,
+)
 from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
 from vsphere_ai.errors import UsageError
 
@@ -26,6 +34,7 @@ HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
 @run_output_options
 @lock_option
 @click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask, even when there is more to do than was approved.")
+@dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option(
     "--reboot-again", cls=EachTime, is_flag=True, help="Let hosts reboot once more; makes a new run of what is left."
@@ -51,10 +60,12 @@ def command(run: str, estate: EstateRequest, shown: Shown, lock: Mode | None, nu
     with RunOutput(shown) as output:
         if from_vcenter:
             where = replace(estate, start_ssh=True)
-            asked = app.FromVCenterRequest(run, where, more["yes"], output.confirm, lock, numbers)
+            asked = app.FromVCenterRequest(run, where, more["yes"], output.confirm, lock, numbers, is_dry_run())
             return output.exit_code(app.resume_from_vcenter(asked, output.emit))
         given = asdict(numbers) | more
-        request = app.ResumeRequest(run, estate.inventory, confirm=output.confirm, lock=lock, **given)
+        request = app.ResumeRequest(
+            run, estate.inventory, confirm=output.confirm, lock=lock, dry_run=is_dry_run(), **given
+        )
         return output.exit_code(app.resume(request, output.emit))
 
 

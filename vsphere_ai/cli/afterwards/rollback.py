@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 import click
 
 from vsphere_ai.cli.console.options import (
+    dry_run_option,
+    is_dry_run,
     lock_option,
     moved_inventory_option,
     number_options,
@@ -34,6 +36,7 @@ class _Flags(TypedDict):
 @run_output_options
 @lock_option
 @yes_option
+@dry_run_option
 @number_options(reboot_option)
 @click.option(
     "--evacuate",
@@ -52,6 +55,7 @@ def command(
 
     with RunOutput(shown) as output:
         request = app.RollbackRequest(
-            run, inventory, flags["yes"], output.confirm, lock, numbers.reboot, flags["evacuate"]
+            *(run, inventory, flags["yes"], output.confirm, lock, numbers.reboot, flags["evacuate"]),
+            dry_run=is_dry_run(),
         )
         return output.exit_code(app.rollback(request, output.emit))

@@ -13,7 +13,15 @@ import click
 from vsphere_ai.cli.afterwards.report import write_report
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import agreed, full_option, to_option, vcenter_options, width, yes_option
+from vsphere_ai.cli.console.options import (
+    agreed,
+    dry_run_option,
+    full_option,
+    to_option,
+    vcenter_options,
+    width,
+    yes_option,
+)
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted, safe
 
@@ -100,6 +108,7 @@ def report(run: str, form: str, to: Path | None) -> int:
 @command.command("close")
 @click.argument("run")
 @yes_option
+@dry_run_option
 def close(run: str, *, yes: bool) -> int:
     """Close RUN and discard its pending actions. Asks no vCenter and puts nothing back.
 
@@ -126,6 +135,7 @@ def close(run: str, *, yes: bool) -> int:
 @command.command("prune")
 @click.option("--older-than", "age", default="90d", show_default=True, metavar="AGE", help="Such as 30d or 12h.")
 @yes_option
+@dry_run_option
 def prune(age: str, *, yes: bool) -> int:
     """Remove the journals of runs that ended and have nothing pending. They cannot be shown or rolled back any more.
 
@@ -157,6 +167,7 @@ def _age(text: str) -> timedelta:
 @vcenter_options
 @output_option()
 @yes_option
+@dry_run_option
 def unlock(estate: EstateRequest, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.change.plan import show_plan
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
+    dry_run_option,
+    is_dry_run,
     lock_option,
     login_option,
     number_options,
@@ -20,6 +23,7 @@ from vsphere_ai.cli.console.options import (
     yes_option,
 )
 from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -36,6 +40,7 @@ HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
 @run_output_options
 @lock_option
 @yes_option
+@dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
 def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
@@ -46,14 +51,21 @@ def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, 
     hosts reboot, their number is asked for instead of a yes; --reboot N refuses any other number. Nothing is called
     done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut off is
     brought to its end with `resume`; while one has left something to put back, this never exits 0.
+
+    --dry-run is `plan`; of a saved plan it shows whether it is still what would be done.
     """
     from vsphere_ai import app
 
     yes, first = flags["yes"], flags["resume"]
+    if is_dry_run() and first:
+        raise UsageError("--resume finishes earlier runs, which --dry-run does not", "leave one of them out")
+    if is_dry_run() and what.suffix != ".json":
+        return show_plan(what, estate, shown.form, full=shown.full)
     asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
     with RunOutput(shown) as output:
         request = app.ApplyRequest(
-            what, estate, yes, output.confirm, lock, first, asks, numbers.destroy, numbers.reboot
+            *(what, estate, yes, output.confirm, lock, first, asks, numbers.destroy, numbers.reboot),
+            dry_run=is_dry_run(),
         )
         return output.exit_code(app.apply(request, output.emit))
 

@@ -21,7 +21,9 @@ from vsphere_ai.cli.console.options import (
     agreed,
     destroy_option,
     destroyed,
+    dry_run_option,
     fleet_options,
+    is_dry_run,
     lock_option,
     login_option,
     moved_inventory_option,
@@ -104,6 +106,7 @@ def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **ch
 @quiet_option
 @lock_option
 @yes_option
+@dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option("--halt-on-failure", is_flag=True, help="Where one vCenter fails, start nothing more in the others.")
 def apply(
@@ -133,10 +136,10 @@ def apply(
             if saved
             else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), listener, at.sites)
         )
-        _show_plan(found, form, err=form == "json")
+        _show_plan(found, form, err=form == "json" and not is_dry_run())
         if found.exit_code:
             return found.exit_code
-        if not found.totals.steps:
+        if not found.totals.steps or is_dry_run():
             return 0
         numbers: Numbers = more["numbers"]  # type: ignore[assignment]
         if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
@@ -156,16 +159,19 @@ def apply(
 @verbose_option
 @quiet_option
 @click.option("--yes", cls=EachTime, is_flag=True, help="Approve additional changes.")
+@dry_run_option
 def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
 
-    Without --executor where it began.
+    Without --executor where it began. --dry-run shows how its runs stand.
     """
     from dataclasses import replace
 
     from vsphere_ai import app
 
     run = app.open_fleet(fleet)
+    if is_dry_run():
+        return _show_fleets([run], form)
     where = str(inventory.absolute()) if inventory else None
     shards = tuple(replace(s, yes=more["yes"], inventory=where or s.inventory) for s in run.shards)
     with _opened(replace(place, executor=place.executor or run.executor)) as at:
@@ -178,10 +184,16 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
 def status(fleet: str, form: str) -> int:
     """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter."""
     from vsphere_ai import app
+
+    return _show_fleets((app.open_fleet(fleet),) if fleet else app.list_fleets(), form)
+
+
+def _show_fleets(runs: Sequence[FleetRun], form: str) -> int:
+    """Print how the runs of fleets stand."""
+    from vsphere_ai import app
     from vsphere_ai.report.fleets.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text
 
-    runs = (app.open_fleet(fleet),) if fleet else app.list_fleets()
     found = [(run, app.fleet_outcomes(run)) for run in runs]
     if form == "json":
         fleets = [{"fleet": r.fleet, "started": r.started, "playbook": r.playbook, "shards": o} for r, o in found]

@@ -43,6 +43,14 @@ def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, *
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key. SSH
     that is stopped, and that apply starts, refuses no plan: what it hides is not known, and apply plans again.
     """
+    return show_plan(playbook, estate, form, to, **flags)
+
+
+def show_plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None = None, **flags: bool) -> int:
+    """Show the plan of a playbook, save it where a file is given, and return the exit code.
+
+    `flags`: `full` does not group identical targets, `detailed_exitcode` returns 2 where there is something to do.
+    """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.plans.outputs_text import outputs_document
@@ -64,7 +72,7 @@ def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, *
         click.echo(colour(shown))
     if result.plan.awaits_ssh and not to:
         _say_apply(playbook, estate, form)
-        return 2 if flags["detailed_exitcode"] else 0
+        return 2 if flags.get("detailed_exitcode") else 0
     if result.plan.problems:
         why = "add --start-ssh to plan what SSH shows" if result.plan.awaits_ssh else "a refused plan cannot be applied"
         if to:
@@ -75,7 +83,7 @@ def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, *
         streams.note(f"Saved. Apply it with: vsphere-ai apply {shell_word(str(to))}")
     elif result.plan.steps:
         _say_apply(playbook, estate, form)
-    return 2 if flags["detailed_exitcode"] and result.plan.steps else 0
+    return 2 if flags.get("detailed_exitcode") and result.plan.steps else 0
 
 
 def _say_apply(playbook: Path, estate: EstateRequest, form: str) -> None:

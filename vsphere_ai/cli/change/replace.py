@@ -11,6 +11,8 @@ from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
+    dry_run_option,
+    is_dry_run,
     lock_option,
     variable_run_options,
     yes_option,
@@ -31,6 +33,7 @@ HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addr
 @run_output_options
 @lock_option
 @yes_option
+@dry_run_option
 @destroy_option
 @click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 def command(
@@ -44,5 +47,7 @@ def command(
     from vsphere_ai import app
 
     with RunOutput(shown) as output:
-        request = app.ReplaceRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **more)
+        request = app.ReplaceRequest(
+            playbook, vms, estate, confirm=output.confirm, lock=lock, dry_run=is_dry_run(), **more
+        )
         return output.exit_code(app.replace_vms(request, output.emit))

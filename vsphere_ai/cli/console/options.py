@@ -33,6 +33,29 @@ inventory_option = click.option("-i", "--inventory", cls=InventoryOption, type=F
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask.")
+DRY_RUN = "vsphere_ai.dry_run"
+"""Where click keeps for a command whether it is a dry run."""
+
+
+def _keep_dry_run(context: click.Context, _option: click.Parameter, dry_run: bool) -> None:
+    context.meta[DRY_RUN] = dry_run
+
+
+dry_run_option = click.option(
+    "--dry-run",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_dry_run,
+    help="Show what would be changed; change nothing, and do not ask.",
+)
+
+
+def is_dry_run() -> bool:
+    """Return whether this command only shows what it would change."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(DRY_RUN))
+
+
 full_option = click.option("--full", is_flag=True, help="Do not group identical targets.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
 quiet_option = click.option(
@@ -166,7 +189,12 @@ def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def agreed(question: str, *, yes: bool, instead: str = "give --yes", wanted: str = "yes") -> bool:
-    """Ask a question that only one word answers; `UsageError` without a terminal. `yes`: it is not asked."""
+    """Ask a question that only one word answers; `UsageError` without a terminal. `yes`: it is not asked.
+
+    In a dry run the answer is no.
+    """
+    if is_dry_run():
+        return False
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -21,6 +21,7 @@ from vsphere_ai.cli.console.options import (
     destroyed,
     full_option,
     gathering,
+    is_dry_run,
     quiet_option,
     rebooted,
     verbose_option,
@@ -109,6 +110,8 @@ class RunOutput:
         from vsphere_ai.report.folding import wrapped
         from vsphere_ai.report.plans.world_text import world_lines, world_words
 
+        if is_dry_run():
+            return False
         world = proposal.around.world
         if sys.stdin.isatty():
             click.echo("", err=self._form == "json")

@@ -12,6 +12,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
+    dry_run_option,
     gathering,
     inventory_option,
     variable_options,
@@ -92,6 +93,7 @@ def verify(estate: EstateRequest, form: str) -> int:
 @click.option("--vms", type=click.IntRange(1), help="How many VMs there are; fewer are refused.")
 @output_option()
 @yes_option
+@dry_run_option
 def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes: bool) -> None:
     """Release leases whose VMs are gone, after asking.
 
@@ -132,6 +134,7 @@ def _reserving() -> type[ReserveRequest]:
 )
 @output_option()
 @yes_option
+@dry_run_option
 def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
     """Keep addresses of a pool from all sets, after asking."""
     from vsphere_ai import app
@@ -157,6 +160,7 @@ def _releasing() -> type[ReleaseRequest]:
 )
 @output_option()
 @yes_option
+@dry_run_option
 def release(request: ReleaseRequest, form: str, yes: bool) -> None:
     """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
 
@@ -172,6 +176,7 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
 @variable_options
 @output_option()
 @yes_option
+@dry_run_option
 def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
     """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.
 

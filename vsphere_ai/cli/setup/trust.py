@@ -9,7 +9,14 @@ import click
 
 from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import agreed, inventory_options, variable_options, vcenter_options
+from vsphere_ai.cli.console.options import (
+    agreed,
+    dry_run_option,
+    inventory_options,
+    is_dry_run,
+    variable_options,
+    vcenter_options,
+)
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ def command() -> None:
 @inventory_options
 @click.option("--fingerprint", default="", metavar="SHA256", help="The SHA-256 fingerprint it must have.")
 @_YES
+@dry_run_option
 @click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
 def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> int:
     """Show the certificate of the vCenter NAME of the inventory, whether it is trusted, and how to trust it.
@@ -47,6 +55,7 @@ def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> 
 @vcenter_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a host may have; repeatable.")
 @_YES
+@dry_run_option
 def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
     """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
 
@@ -64,6 +73,7 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes:
 @variable_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a guest may have; repeatable.")
 @_YES
+@dry_run_option
 def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
     """Show the SSH host keys of the guests of VMs and keep them in the known_hosts file of `guests:`.
 
@@ -78,7 +88,7 @@ def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: b
 
 def _confirming(yes: bool, fingerprint: str | Sequence[str]) -> Callable[[str], bool]:
     """Return what asks a question; `UsageError` when nothing would be compared."""
-    if yes and not fingerprint:
+    if yes and not fingerprint and not is_dry_run():
         raise UsageError("--yes without --fingerprint would trust any server", "give the fingerprint you expect")
 
     def confirm(question: str) -> bool:
