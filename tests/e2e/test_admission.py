@@ -235,7 +235,14 @@ def test_what_a_host_would_refuse_is_refused_before_anything_is_done(on, name):
 
 
 GROWS = "- vms: t-01\n  hardware: {memory_reservation: full}\n"
+POOLS = ", pools: [{path: lean}, {path: kept, memory_reservation_mb: 153600, memory_expandable: false}]"
+SHRUNK = (
+    farm(vm("t-01", host=2, memory_gb=140, pool="lean"), version="8.0.3", cluster=POOLS),
+    DEVICE + FULL.replace("t-[01:02]", "t-01"),
+)
+"""While esx01 is out of service, esx02 has the memory for the VM, and the pools of the cluster have not."""
 FITTING = {
+    "in-a-pool-that-has-less-while-a-host-is-out": SHRUNK,
     "a-new-vm-beside-one-that-the-same-plan-lets-reserve-more": (
         farm(
             (TEMPLATE % "efi") + vm("t-01", memory_gb=200) + "".join(vm(f"t-0{n}", host=2, memory_gb=8) for n in (2, 3))
@@ -284,3 +291,10 @@ def test_what_fits_is_carried_out(on, name):
     before = running(cli.lab)
     assert cli("apply", "-i", cli.inventory, cli.file(playbook), "--yes") == 0, cli.out + cli.err
     assert running(cli.lab) >= before
+
+
+def test_a_power_on_that_its_pool_refuses_beside_a_window_comes_after_it(on):
+    cli = on(SHRUNK[0])
+    assert cli("plan", "-i", cli.inventory, cli.file(SHRUNK[1]), "-o", "json") == 0, cli.out + cli.err
+    order = [(step["target"]["name"], step["summary"].partition(" ")[0]) for step in json.loads(cli.out)["steps"]]
+    assert order.index(("t-01", "shut")) > order.index(("esx01.lab.local", "leave"))

@@ -1,7 +1,8 @@
 """Resource pools as a tree: what each has used, and what it can still give to VMs, in MB and in MHz.
 
 A pool takes its reservation out of the pool above, whether it uses it or not, and where it is expandable what its VMs
-and pools need beyond it. A limit caps what is reserved in a pool (unverified).
+and pools need beyond it. A limit caps what is reserved in a pool (unverified). What a pool has reserved stays its own
+while the pool above has lost a host (unverified).
 """
 
 from __future__ import annotations
@@ -79,6 +80,6 @@ def unreserved(farm: Farm, pool: ManagedObject, kind: Kind, without: ManagedObje
     allocation = getattr(pool["config"], kind.field)
     left = int(allocation.reservation or 0) - inside
     if allocation.expandableReservation:
-        left = max(0, left) + unreserved(farm, above, kind, without)
+        left = max(0, left) + max(0, unreserved(farm, above, kind, without))
     limit = int(allocation.limit if allocation.limit is not None else -1)
     return left if limit < 0 else min(left, limit - inside)
