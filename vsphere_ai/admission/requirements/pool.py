@@ -44,7 +44,9 @@ def pool(case: Case) -> Iterator[Reason]:
     need = vm.memory_need_mb
     have = _left(case, own, "memory") if need is not None else None
     if need is not None and have is not None:
-        left = f"the resource pool {own.name} has {gb(max(have.high, 0))} of memory left to reserve{_meanwhile(case)}"
+        left = (
+            f"the resource pool {own.name} has {gb(max(have.high, 0))} of memory left to reserve{_during_window(case)}"
+        )
         refusal = f"{left}, the VM needs {gb(need.low)}"
         unproved = f"{left}, the VM needs up to {gb(need.high)}"
         help = "raise the reservation of the pool, make it expandable, or use another pool"
@@ -53,7 +55,7 @@ def pool(case: Case) -> Iterator[Reason]:
             yield reason
     have = _left(case, own, "cpu") if vm.reserved_mhz else None
     if have is not None:
-        left = f"the resource pool {own.name} has {max(have.high, 0):,.0f} MHz left to reserve{_meanwhile(case)}"
+        left = f"the resource pool {own.name} has {max(have.high, 0):,.0f} MHz left to reserve{_during_window(case)}"
         text = f"{left}, the VM reserves {vm.reserved_mhz:,} MHz"
         words = (text, text, "raise the reservation of the pool, or reserve less", "InsufficientCpuResourcesFault")
         reason = case.compared(Span(vm.reserved_mhz, vm.reserved_mhz), have, "MHz", words)
@@ -66,7 +68,7 @@ def _is_root(pool: Facts) -> bool:
     return not str(pool.get("parent") or "").startswith(("ResourcePool:", "VirtualApp:"))
 
 
-def _meanwhile(case: Case) -> str:
+def _during_window(case: Case) -> str:
     names = sorted(case.situation.view.estate[ref].name for ref in case.situation.down)
     return f" while {', '.join(names)} is out of service" if names else ""
 
@@ -91,7 +93,7 @@ def _taken(case: Case, pool: Facts, what: str) -> Span:
     if what == "cpu":
         own = float(mine.reserved_mhz) if mine is not None else 0.0
         more = Span(situation.more.pool_mhz[pool.ref], situation.more.pool_mhz[pool.ref])
-        every = more  # of those below a cluster's own pool the CPU reservation is seldom any: taken as nothing
+        every = more  # CPU that pools below have not reserved themselves is not counted
     else:
         own = mine.memory_need_mb.low if mine is not None and mine.memory_need_mb else 0.0
         more = situation.more.pool_mb.get(pool.ref, NOTHING)
