@@ -52,6 +52,9 @@ def command(run: str, estate: EstateRequest, shown: Shown, lock: Mode | None, nu
 
     --from-vcenter is for a run whose journal is lost, or on a machine that does not work any more: vCenter keeps what
     each run has out of service. What is back already, or was switched by someone else since, is not touched.
+
+    Exits 0 when all is done and verified, 1 when the plan is refused or a step failed, 3 when another number was
+    confirmed, 7 when another run works on the vCenter, 9 when the outcome of a change is not known.
     """
     from vsphere_ai import app
 

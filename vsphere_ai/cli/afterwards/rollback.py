@@ -50,6 +50,9 @@ def command(
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
     The plan names all of these.
+
+    Exits 0 when all is done and verified, 1 when the plan is refused or a step failed, 3 when another number was
+    confirmed, 7 when another run works on the vCenter, 9 when the outcome of a change is not known.
     """
     from vsphere_ai import app
 

@@ -113,6 +113,8 @@ def close(run: str, *, yes: bool) -> int:
     """Close RUN and discard its pending actions. Asks no vCenter and puts nothing back.
 
     Shows what is left open first. `resume RUN --cleanup` puts that back instead.
+
+    Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
     from vsphere_ai.report.plans.run_record import left_lines
@@ -140,6 +142,8 @@ def prune(age: str, *, yes: bool) -> int:
     """Remove the journals of runs that ended and have nothing pending. They cannot be shown or rolled back any more.
 
     A run with something pending stays, and so do the later ones on its vCenter: resuming it has to know their changes.
+
+    Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
 

@@ -32,6 +32,9 @@ def command(
 
     Their marks are written, and the leases of the addresses that their guests report. Nothing else of them changes, and
     they may run; `plan` shows afterwards in what they differ from the set. From then on the set may destroy them.
+
+    Exits 0 when all is done and verified, 1 when the plan is refused or a step failed, 3 when another number was
+    confirmed, 7 when another run works on the vCenter, 9 when the outcome of a change is not known.
     """
     from vsphere_ai import app
 

@@ -34,6 +34,9 @@ def command(
 
     Only VMs that carry the mark of the set go. Their number is asked for; without a terminal, give --yes --destroy N.
     Their addresses are released once all of them are gone. Nothing else of a playbook is carried out.
+
+    Exits 0 when all is done and verified, 1 when the plan is refused or a step failed, 3 when another number was
+    confirmed, 7 when another run works on the vCenter, 9 when the outcome of a change is not known.
     """
     from vsphere_ai import app
 

@@ -75,6 +75,8 @@ def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **ch
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
     A play without `vcenter` is for all of them; it is left out where its pattern matches no object.
+
+    Exits 0, else with the most serious code of a vCenter: 1 when a plan has problems.
     """
     from vsphere_ai import app
 
@@ -121,6 +123,8 @@ def apply(
 
     Every vCenter is planned again and compared first: where one is not as planned, nothing is changed in any. Ctrl-C
     finishes what is in flight in all of them. What is left is brought to its end with `fleet resume`.
+
+    Exits 0 when all is done, else with the most serious code of a vCenter.
     """
     from vsphere_ai import app
 
@@ -164,6 +168,8 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
 
     Without --executor where it began. --dry-run shows how its runs stand.
+
+    Exits 0 when all is done, else with the most serious code of a vCenter.
     """
     from dataclasses import replace
 
@@ -182,7 +188,10 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
 @output_option(names="fleets.fleet")
 def status(fleet: str, form: str) -> int:
-    """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter."""
+    """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter.
+
+    Exits 0 whatever it shows.
+    """
     from vsphere_ai import app
 
     return _show_fleets((app.open_fleet(fleet),) if fleet else app.list_fleets(), form)
@@ -305,6 +314,8 @@ def report(fleet: str, to: Path | None, form: str) -> int:
     """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
 
     With `--to FOLDER` the page of the fleet is its index.html, and leads to a page of each run.
+
+    Exits 0 whatever it reports.
     """
     from vsphere_ai import app
     from vsphere_ai.fleet.run import fleet_records, latest_fleet

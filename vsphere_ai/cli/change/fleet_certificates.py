@@ -21,6 +21,8 @@ def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -
 
     Without a NAME it is one certificate for a fleet on this machine, localhost. Files are written with mode 0600 in a
     folder with mode 0700. Who has one of these keys can have changes carried out in every vCenter of the fleet.
+
+    Exits 0, and 8 when a file cannot be written.
     """
     from vsphere_ai import app
     from vsphere_ai.fleet.certificates import date

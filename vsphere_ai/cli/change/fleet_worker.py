@@ -27,6 +27,8 @@ def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], list
 
     Passwords are read here and leave this machine only for their vCenter. A first Ctrl-C or SIGTERM finishes what is in
     flight, and leaves the rest to another worker.
+
+    Exits 0 when it was stopped in order, 5 when the scheduler does not answer.
     """
     from vsphere_ai.fleet.address import parse_address
     from vsphere_ai.fleet.certificates import TlsFiles

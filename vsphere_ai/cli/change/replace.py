@@ -43,6 +43,9 @@ def command(
 
     Their disks are lost. Their number is asked for; without a terminal, give --yes --destroy N. Other VMs, and what the
     playbook says of hosts, are not changed.
+
+    Exits 0 when all is done and verified, 1 when the plan is refused or a step failed, 3 when another number was
+    confirmed, 7 when another run works on the vCenter, 9 when the outcome of a change is not known.
     """
     from vsphere_ai import app
 

@@ -52,6 +52,8 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 
     Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
+
+    Exits 1 at the verdict of --fail-on or a worse one, else 0.
     """
     from vsphere_ai import app
     from vsphere_ai.model.text import counted

@@ -37,7 +37,10 @@ def command() -> None:
 @inventory_option
 @output_option(names="pools.name")
 def list_pools(inventory: Path | None, form: str) -> None:
-    """List the pools, and for how many VMs each has addresses; needs no connection."""
+    """List the pools, and for how many VMs each has addresses; needs no connection.
+
+    Exits 0 whatever it shows.
+    """
     from vsphere_ai import app
     from vsphere_ai.report.network.pools_text import pools_document, pools_text
 
@@ -53,7 +56,10 @@ def list_pools(inventory: Path | None, form: str) -> None:
 @vcenter_options
 @output_option(names="leases.address")
 def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
-    """Show what is leased: of all sets and pools, or of those that are named, or who has an address."""
+    """Show what is leased: of all sets and pools, or of those that are named, or who has an address.
+
+    Exits 0, and 64 where nothing has the name.
+    """
     from vsphere_ai import app
     from vsphere_ai.report.network.addresses_text import leases_document, leases_text
 
@@ -99,6 +105,8 @@ def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes
 
     Leases and VMs are read twice. What may belong to a VM that is not seen, because a host is not connected or settings
     cannot be read, is never reclaimed.
+
+    Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
     from vsphere_ai.report.network.addresses_text import reclaim_text, states_document
@@ -136,7 +144,10 @@ def _reserving() -> type[ReserveRequest]:
 @yes_option
 @dry_run_option
 def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
-    """Keep addresses of a pool from all sets, after asking."""
+    """Keep addresses of a pool from all sets, after asking.
+
+    Exits 0, also when the answer is no.
+    """
     from vsphere_ai import app
 
     _changed(app.reserve_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
@@ -165,6 +176,8 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
     """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
 
     Refused while a VM of the set is there: its playbook destroys it and releases its addresses.
+
+    Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
 
@@ -181,6 +194,8 @@ def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
     """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.
 
     Plans have these addresses from then on. Pools without a program need it not: apply takes their addresses.
+
+    Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
     from vsphere_ai.report.network.addresses_text import leases_document, leases_text

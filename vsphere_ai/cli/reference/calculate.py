@@ -52,6 +52,8 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
     """Show the size of a checkpoint, the time to write it, and with --mtbf how often to write one.
 
     Units are as they are written: GB are 10^9 bytes, GiB 2^30, Gb 10^9 bits.
+
+    Exits 0.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text

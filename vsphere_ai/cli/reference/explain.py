@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.reference.explained_commands import GROUP, explained_commands
+from vsphere_ai.model.records.explained import Explained, Listed
 
 HELP_ENTRY = "Look up, without a connection", 10, "Print what the documentation says of a name."
 
@@ -14,7 +18,7 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
     from vsphere_ai.app.project.explanations import listed
     from vsphere_ai.report.explain_text import TOPICS
 
-    names = (*TOPICS, *(each.name for each in listed()))
+    names = (*explained_commands(), *TOPICS, *(each.name for each in listed()))
     return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(begun)]
 
 
@@ -24,28 +28,42 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 def command(words: tuple[str, ...], form: str) -> None:
     """Explain NAME, with its source; needs no connection. Without NAME, list what can be explained.
 
-    NAME is a kind (mig), a key (mig.layout), the id of a rule (vm.rdma-path), a check of health (ecc), a GPU board
-    (a100-40gb), a MIG profile or vGPU type, an XID (79), or a topic.
+    NAME is a command (run show), a kind (mig), a key (mig.layout), the id of a rule (vm.rdma-path), a check of health
+    (ecc), a GPU board (a100-40gb), a MIG profile or vGPU type, an XID (79), or a topic. A name with a dot behind it
+    lists the keys and rules that begin so.
 
     busbw: bus bandwidth of nccl-tests, its formula for each collective, and what to compare it with.
 
     rdma-options: the ways pods on VMs get RDMA, where each works, what the VM has to own for it, vMotion, GPUDirect.
+
+    Exits 0, and 64 where nothing has the name.
     """
     from vsphere_ai.app.project.explanations import explain, listed
     from vsphere_ai.report import explained_text as text
     from vsphere_ai.report.explain_text import TOPICS, explain_text
     from vsphere_ai.report.json_text import json_text
 
-    name = " ".join(words)
+    name, commands = " ".join(words), explained_commands()
+    if name in commands:
+        known = explain(name, also=[commands[name]])
+        shown = text.explained_document(known)
+        click.echo(json_text(topic=name, found=shown) if form == "json" else text.explained_text(known))
+        return
     if name in TOPICS:
         topic = TOPICS[name]
         click.echo(json_text(topic=name, **topic.document()) if form == "json" else explain_text(topic))
         return
-    if found := listed(name):
+    if found := (*_listed(name, commands), *listed(name)):
         topics = () if name else tuple(TOPICS)
         lines = text.listing_text(found, topics, whole=bool(name))
         click.echo(json_text(topics=text.listing_document(found, topics)) if form == "json" else lines)
         return
-    known = explain(name, TOPICS)
+    known = explain(name, (*TOPICS, *(commands if "." not in name else ())))
     shown = text.explained_document(known)
     click.echo(json_text(topic=name, found=shown) if form == "json" else text.explained_text(known))
+
+
+def _listed(name: str, commands: Mapping[str, Explained]) -> list[Listed]:
+    """Return the commands of a list: those that are no part of a group, or all of them where a name asks for them."""
+    every = [Listed(each.name, each.group, each.title) for each in commands.values()]
+    return every if name == GROUP else [each for each in every if not name and " " not in each.name]

@@ -105,6 +105,8 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     """List the MIG profiles of BOARD and every layout that fills it.
 
     Layouts are made of the plain profiles; those with media extensions or double memory are listed, not combined.
+
+    Exits 0, and 64 for a board that is not known.
     """
     from vsphere_ai.app.gpus.mig_layouts import full_layouts
     from vsphere_ai.report.gpus import mig_text as text

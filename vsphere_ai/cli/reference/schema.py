@@ -25,6 +25,8 @@ def command(name: str | None, to: Path | None) -> None:
     """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
 
     Needs no connection.
+
+    Exits 0, and 64 where there is no such schema, or its file would replace another one.
     """
     from vsphere_ai.app.project.schemas import SCHEMAS, schema, write_schema
     from vsphere_ai.errors import UsageError

@@ -21,6 +21,8 @@ def list_types(board_key: str | None, *, form: str) -> None:
     """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 
     The list is NVIDIA's; what a host really offers is in its own list, which `vsphere-ai show` and `plan` go by.
+
+    Exits 0, and 64 for a board that is not known.
     """
     from vsphere_ai.report.gpus.vgpu_text import board_types, boards_text
     from vsphere_ai.report.json_text import json_text

@@ -131,7 +131,7 @@ def command() -> None:
 
 
 def _printed(shell: str) -> click.Command:
-    @command.command(shell, help=f"Print the completion script for {shell}.")
+    @command.command(shell, help=f"Print the completion script for {shell}.\n\nExits 0.")
     @click.pass_context
     def printed(context: click.Context) -> None:
         click.echo(_script(context.find_root().command, shell).rstrip("\n"))
@@ -147,7 +147,10 @@ for _shell in SHELLS:
 @click.argument("shell", metavar="[bash|zsh|fish]", required=False, type=click.Choice(tuple(SHELLS)))
 @click.pass_context
 def install(context: click.Context, shell: str | None) -> None:
-    """Write the completion script to the folder where the shell looks for it; your own shell ($SHELL) by default."""
+    """Write the completion script to the folder where the shell looks for it; your own shell ($SHELL) by default.
+
+    Exits 0, and 8 when the file cannot be written.
+    """
     chosen = shell or Path(os.environ.get("SHELL", "")).name
     if chosen not in SHELLS:
         raise UsageError(f"completion is there for {', '.join(SHELLS)}, not for {chosen or 'an unknown shell'}",

@@ -31,6 +31,8 @@ def command(name: str, folder: Path | None) -> None:
     NAME may be a folder (integrations/ci): then its examples are listed or copied.
 
     Needs no connection.
+
+    Exits 0, and 64 where there is no such example.
     """
     from vsphere_ai.app.project.example_files import copy_examples, example, examples
     from vsphere_ai.cli.console.streams import fitted

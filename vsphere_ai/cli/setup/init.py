@@ -65,6 +65,8 @@ def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, **give
 
     The playbook states what is there, so its first plan finds nothing to do. Nothing is changed in vCenter, no file is
     replaced, and no password is written. Without a terminal, options have to answer what would be asked.
+
+    Exits 0 when the files are written, 4 when certificate or account are not accepted, 64 when an answer is missing.
     """
     from vsphere_ai import app
 

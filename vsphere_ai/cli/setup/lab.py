@@ -68,6 +68,8 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
     """Start the lab and say how to use it.
 
     It is waited for while it makes progress.
+
+    Exits 0 when it is up, 64 when another one runs, 65 when scenario or faults are wrong.
     """
     from vsphere_ai.lab.front import process
     from vsphere_ai.lab.front.starting import Patience
@@ -106,7 +108,10 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
 
 @command.command()
 def down() -> None:
-    """Stop the lab; what happened in it is forgotten."""
+    """Stop the lab; what happened in it is forgotten.
+
+    Exits 0, also where none runs.
+    """
     from vsphere_ai.lab.front import process
 
     click.echo("The lab is down." if process.stop(lab_dir()) else "No lab is running.")
@@ -116,7 +121,10 @@ def down() -> None:
 @output_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
 def status(form: str, ledger: bool) -> None:
-    """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen."""
+    """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen.
+
+    Exits 0, and 64 where no lab runs.
+    """
     running = _running()
     farm = running.get("/lab/farm")
     entries = running.get("/lab/ledger")["entries"] if ledger else []
@@ -137,7 +145,10 @@ def status(form: str, ledger: bool) -> None:
 
 @command.command()
 def reset() -> None:
-    """Put the farm back to what its scenario says, without a restart."""
+    """Put the farm back to what its scenario says, without a restart.
+
+    Exits 0, and 64 where no lab runs.
+    """
     running = _running()
     running.post("/lab/reset")
     click.echo(f"The lab is back at the start of scenario {running.scenario}.")

@@ -16,6 +16,8 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
     """Inject hardware faults, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without one, list them.
 
     They replace those of before.
+
+    Exits 0, and 64 where no lab runs.
     """
     from vsphere_ai.model.bounded import yaml_value
 

@@ -28,7 +28,10 @@ def faults() -> None:
 @click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
 @click.pass_obj
 def set_(find: Find, file: Path, seed: int | None) -> None:
-    """Replace the faults by those of a file."""
+    """Replace the faults by those of a file.
+
+    Exits 0, and 64 where no lab runs.
+    """
     click.echo(armed(find().set_faults(_text(file), file=str(file), seed=seed)))
 
 
@@ -36,7 +39,10 @@ def set_(find: Find, file: Path, seed: int | None) -> None:
 @click.argument("rule")
 @click.pass_obj
 def add(find: Find, rule: str) -> None:
-    """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'."""
+    """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'.
+
+    Exits 0, and 64 where no lab runs.
+    """
     click.echo(armed(find().add_faults(rule, file="rule")))
 
 
@@ -44,7 +50,10 @@ def add(find: Find, rule: str) -> None:
 @click.argument("number", type=click.IntRange(1), metavar="NO")
 @click.pass_obj
 def release(find: Find, number: int) -> None:
-    """Let go of what one rule holds up (NO in `list`); it does not strike again."""
+    """Let go of what one rule holds up (NO in `list`); it does not strike again.
+
+    Exits 0, and 64 where no lab runs.
+    """
     found = find().get("/lab/faults")["rules"]
     if number > len(found):
         raise UsageError(f"there is no rule {number}", "vsphere-ai lab faults list shows them")
@@ -56,7 +65,10 @@ def release(find: Find, number: int) -> None:
 @output_option()
 @click.pass_obj
 def list_(find: Find, form: str) -> None:
-    """Show the rules, how often each was met and fired, and every fault that fired."""
+    """Show the rules, how often each was met and fired, and every fault that fired.
+
+    Exits 0, and 64 where no lab runs.
+    """
     found = find().get("/lab/faults")
     if form == "json":
         click.echo(json.dumps({"schema_version": 1, **found}, indent=2))
@@ -80,7 +92,10 @@ def list_(find: Find, form: str) -> None:
 @faults.command()
 @click.pass_obj
 def clear(find: Find) -> None:
-    """Remove every rule; what hangs is let go."""
+    """Remove every rule; what hangs is let go.
+
+    Exits 0, and 64 where no lab runs.
+    """
     find().clear_faults()
     click.echo("There are no faults any more.")
 
@@ -88,7 +103,10 @@ def clear(find: Find) -> None:
 @click.command()
 @click.pass_obj
 def mark(find: Find) -> None:
-    """Let `lab judge` judge from here."""
+    """Let `lab judge` judge from here.
+
+    Exits 0, and 64 where no lab runs.
+    """
     since = find().mark()
     click.echo(f"Judging starts after change {since}.")
 

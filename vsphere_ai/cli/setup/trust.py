@@ -79,6 +79,8 @@ def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: b
 
     The VMs are those of a playbook's sets, or those that PATTERN means; vCenter is asked for their addresses.
     Compare the fingerprints with the console of each VM, where cloud-init prints them.
+
+    Exits 4 for a key that is none of --fingerprint.
     """
     from vsphere_ai import app
 

@@ -150,7 +150,10 @@ def stop(job: Path, run: str, form: str, estate: EstateRequest) -> int:
 @command.command("logs")
 @_run_options
 def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
-    """Print the ends of what the processes of a run wrote, by node and process."""
+    """Print the ends of what the processes of a run wrote, by node and process.
+
+    Exits 1 where a node cannot be asked.
+    """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.launch_text import logs_document, logs_text

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Group = Literal[
-    "kind", "key", "rule", "check", "board", "XID", "MIG profile", "vGPU type", "variable", "lab defect", "topic"
-]
+    "topic", "command", "kind", "key", "rule", "check", "board", "XID", "MIG profile", "vGPU type", "variable",
+    "lab defect",
+]  # fmt: skip
 GROUPS: tuple[Group, ...] = (
-    "topic", "kind", "key", "rule", "check", "board", "XID", "MIG profile", "vGPU type", "variable", "lab defect",
+    "topic", "command", "kind", "key", "rule", "check", "board", "XID", "MIG profile", "vGPU type", "variable",
+    "lab defect",
 )  # fmt: skip
 """Groups in the order in which they are listed."""
 

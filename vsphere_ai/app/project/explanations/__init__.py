@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 
@@ -29,13 +29,14 @@ def _known() -> Mapping[str, tuple[Explained, ...]]:
     return {name: tuple(several) for name, several in found.items()}
 
 
-def explain(name: str, more: Iterable[str] = ()) -> tuple[Explained, ...]:
+def explain(name: str, more: Iterable[str] = (), also: Sequence[Explained] = ()) -> tuple[Explained, ...]:
     """Return what is known of a name: of itself, else of the keys and rules that end with it.
 
-    `more` are names that are explained elsewhere. `UsageError` with what is meant where nothing has the name.
+    `more` are names that are explained elsewhere, and `also` what something else knows of this name. `UsageError` with
+    what is meant where nothing has the name.
     """
     asked = _normal(name)
-    found = _known().get(asked) or _known().get(re.sub(r"^fault\..*", "fault.name", asked))
+    found = (*also, *(_known().get(asked) or _known().get(re.sub(r"^fault\..*", "fault.name", asked), ())))
     found = found or tuple(e for known in _ending(asked) for e in _known()[known])
     if found:
         return found

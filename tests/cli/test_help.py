@@ -1,0 +1,55 @@
+"""Help of every command: its exit codes, and the same as an explanation."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from support.command_tree import leaves, tree
+
+from vsphere_ai.cli.main import main
+
+CODES = re.compile(r"[Ee]xits?\s+(?:with\s|\d)|[Ee]nds\s+with\s+(?:exit\s+code|\d)|exit\s+code\s+\d")
+
+
+def test_every_help_names_its_exit_codes():
+    assert [" ".join(words) for words, each in leaves().items() if not CODES.search(each.help or "")] == []
+
+
+def test_every_command_and_group_is_explained(capsys):
+    wrong = []
+    for words, each in tree().items():
+        code = main(["explain", *words, "-o", "json"])
+        found = json.loads(capsys.readouterr().out)["found"]
+        first = found[0]
+        title = " ".join((each.help or "").split("\n\n")[0].split())
+        if code or (first["name"], first["group"], first["title"]) != (" ".join(words), "command", title):
+            wrong.append(" ".join(words))
+    assert not wrong
+
+
+def test_an_explanation_has_usage_options_and_what_else_has_the_name(capsys):
+    assert main(["explain", "run", "show"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("run show (command)\n==================\n")
+    assert "vsphere-ai run show [OPTIONS] RUN" in text
+    assert "--full" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert main(["explain", "mig"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("mig (command)")
+    assert "\nmig (kind)\n" in text
+
+
+@pytest.mark.parametrize("words", [["explain", "commands"], ["explain"]])
+def test_commands_are_listed(capsys, words):
+    assert main([*words, "-o", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["topics"]["command"]
+    assert {"apply", "run", "explain"} <= set(listed)
+    assert ("run show" in listed) == (words[1:] == ["commands"])
+
+
+def test_a_misspelt_command_is_suggested(capsys):
+    assert main(["explain", "run", "shwo"]) == 64
+    assert "'run show'" in capsys.readouterr().err
