@@ -28,9 +28,8 @@ def farm(cli, make_lab, monkeypatch):
     def found(profile=at_once):
         code = cli("health", playbook, "-i", inventory, "-o", "json", "--profile", profile)
         assert cli.out, cli.err
-        vms = json.loads(cli.out)["vms"]
-        rows = {(f["check"], f["verdict"], vm["vm"], f["witness"]) for vm in vms for f in vm["findings"]}
-        return code, {row for row in rows if row[1] != "info"}
+        rows = {(f["rule"], f["verdict"], f["target"]["name"], f["source"]) for f in json.loads(cli.out)["findings"]}
+        return code, {row for row in rows if row[1] not in ("pass", "info")}
 
     found.lab, found.cli, found.inventory, found.playbook = lab, cli, inventory, playbook
     return found
@@ -59,28 +58,28 @@ def test_each_fault_is_found_by_the_side_that_sees_it(farm):
     beside = {vm["name"] for vm in farm.lab.get("/lab/farm")["vms"] if vm["host"] == host and vm["name"][:5] == "train"}
     both = {"host": host, "gpu": gpu}
     cases = [
-        ({"kind": "gpu-missing", "vm": VM}, ("gpu-count", "critical", "guest"), {VM}),
-        ({"kind": "xid", "vm": VM, "number": 79}, ("xid", "critical", "guest"), sharing),
-        ({"kind": "xid", "vm": VM, "number": 154}, ("xid", "critical", "guest"), sharing),
-        ({"kind": "xid", **both, "number": 54, "seen": "host"}, ("xid", "critical", "host"), sharing),
-        ({"kind": "xid", **both, "number": 54, "seen": "host", "hours": 1.5}, ("xid", "critical", "host"), sharing),
+        ({"kind": "gpu-missing", "vm": VM}, ("gpu-count", "fail", "guest"), {VM}),
+        ({"kind": "xid", "vm": VM, "number": 79}, ("xid", "fail", "guest"), sharing),
+        ({"kind": "xid", "vm": VM, "number": 154}, ("xid", "fail", "guest"), sharing),
+        ({"kind": "xid", **both, "number": 54, "seen": "host"}, ("xid", "fail", "host"), sharing),
+        ({"kind": "xid", **both, "number": 54, "seen": "host", "hours": 1.5}, ("xid", "fail", "host"), sharing),
         ({"kind": "host-log", "host": host}, ("host-log", "unknown", "host"), beside),
-        ({"kind": "ecc", **both}, ("ecc", "critical", "host"), sharing),
-        ({"kind": "remap-pending", **both}, ("remap", "warning", "host"), sharing),
-        ({"kind": "gpu-throttled", **both, "reason": "thermal"}, ("throttle", "critical", "host"), sharing),
-        ({"kind": "gpu-throttled", **both, "reason": "power"}, ("throttle", "warning", "host"), sharing),
-        ({"kind": "gpu-pcie", **both, "factor": 0.5}, ("pcie", "critical", "host"), sharing),
+        ({"kind": "ecc", **both}, ("ecc", "fail", "host"), sharing),
+        ({"kind": "remap-pending", **both}, ("remap", "warn", "host"), sharing),
+        ({"kind": "gpu-throttled", **both, "reason": "thermal"}, ("throttle", "fail", "host"), sharing),
+        ({"kind": "gpu-throttled", **both, "reason": "power"}, ("throttle", "warn", "host"), sharing),
+        ({"kind": "gpu-pcie", **both, "factor": 0.5}, ("pcie", "fail", "host"), sharing),
         (
             {"kind": "uplink-slow", "host": host, "nic": "vmnic4", "factor": 0.25},
-            ("uplink-speed", "critical", "host"),
+            ("uplink-speed", "fail", "host"),
             beside,
         ),
-        ({"kind": "driver", "vm": VM, "version": "525.85.12"}, ("driver-branch", "critical", "host"), {VM}),
-        ({"kind": "rail-down", "vm": VM}, ("rdma-link", "critical", "guest"), {VM}),
-        ({"kind": "mtu", "vm": VM, "nic": "rdma1", "mtu": 1500}, ("mtu", "critical", "guest"), {VM}),
-        ({"kind": "gid", "vm": VM, "nic": "rdma1"}, ("gid", "critical", "guest"), {VM}),
-        ({"kind": "rule-missing", "vm": VM}, ("policy-route", "critical", "guest"), {VM}),
-        ({"kind": "package", "vm": VM, "name": "torch", "version": "2.1"}, ("versions", "critical", "guest"), {VM}),
+        ({"kind": "driver", "vm": VM, "version": "525.85.12"}, ("driver-branch", "fail", "host"), {VM}),
+        ({"kind": "rail-down", "vm": VM}, ("rdma-link", "fail", "guest"), {VM}),
+        ({"kind": "mtu", "vm": VM, "nic": "rdma1", "mtu": 1500}, ("mtu", "fail", "guest"), {VM}),
+        ({"kind": "gid", "vm": VM, "nic": "rdma1"}, ("gid", "fail", "guest"), {VM}),
+        ({"kind": "rule-missing", "vm": VM}, ("policy-route", "fail", "guest"), {VM}),
+        ({"kind": "package", "vm": VM, "name": "torch", "version": "2.1"}, ("versions", "fail", "guest"), {VM}),
     ]
     for defect, (check, verdict, witness), vms in cases:
         farm.lab.set_defects(defect)
@@ -88,13 +87,13 @@ def test_each_fault_is_found_by_the_side_that_sees_it(farm):
         code, rows = farm(profile)
         wanted = {(check, verdict, vm, witness) for vm in vms}
         assert rows == wanted, defect
-        assert code == (2 if verdict == "critical" else 1), defect
+        assert code == {"warn": 0, "unknown": 1, "fail": 2}[verdict], defect
     for defect, (check, verdict, witness), _ in (c for c in cases if c[1][0] in ("mtu", "gid", "policy-route")):
         farm.lab.set_defects(defect)
         assert farm() == (2, {(check, verdict, VM, witness)}), f"{defect}: the playbook says so, without a profile"
         cli("health", farm.playbook, "-i", farm.inventory, "-o", "json")
-        (said,) = (f | {"host": vm["host"]} for vm in json.loads(cli.out)["vms"] for f in vm["findings"])
-        assert (said["host"], bool(said["part"]), bool(said["remedy"])) == (host, True, True)
+        (said,) = (f for f in json.loads(cli.out)["findings"] if f["verdict"] not in ("pass", "info"))
+        assert (said["target"]["host"], bool(said["target"]["part"]), bool(said["remedy"])) == (host, True, True)
     farm.lab.set_defects()
     forget(farm)
     assert farm(profile) == (0, set())
@@ -116,13 +115,13 @@ def forget(farm):
 def test_counters_are_rates_between_two_checks_and_a_silent_guest_is_named(farm):
     farm.lab.set_defects({"kind": "counter", "vm": VM, "name": "link_downed", "rate": 1})
     twice = farm.cli.file("interval: 10\n", "twice.yml")
-    assert farm(twice) == (2, {("flapping", "critical", VM, "guest")})
+    assert farm(twice) == (2, {("flapping", "fail", VM, "guest")})
     (kept,) = (state_dir() / "health").glob("*.json")
     known = json.loads(kept.read_text())
     for each in known["counters"].values():  # as if that check had been a little earlier; the guests were on already
         each["taken"] = (datetime.fromisoformat(each["taken"]) - timedelta(seconds=10)).isoformat()
     kept.write_text(json.dumps(known))
-    assert farm() == (2, {("flapping", "critical", VM, "guest")}), "against the last check, without a second reading"
+    assert farm() == (2, {("flapping", "fail", VM, "guest")}), "against the last check, without a second reading"
     farm.lab.set_defects({"kind": "flood", "vm": VM, "command": "dmesg"})
     forget(farm)
     assert farm() == (1, {("kernel-log", "unknown", VM, "guest")})

@@ -86,44 +86,44 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
     for check, defect in FAULTS:
         farm.lab.set_defects(defect)
         found = farm()
-        assert [(f.check, f.vm, f.host) for f in found.findings] == [(check, VM, hosts[VM])], (
+        assert [(f.rule, f.target.name, f.target.host) for f in found.findings] == [(check, VM, hosts[VM])], (
             defect,
             [f.text for f in found.findings],
         )
         assert found.findings[0].remedy
     farm.lab.set_defects({"kind": "port-taken", "vm": "train-01", "port": 29500})
-    assert [(f.check, f.vm) for f in farm().findings] == [("port-free", "train-01")]
+    assert [(f.rule, f.target.name) for f in farm().findings] == [("port-free", "train-01")]
     for port in (29500, 29555):
         farm.lab.set_defects({"kind": "port-rejected", "vm": "train-01", "port": port})
         (found,) = farm().findings
-        assert (found.check, found.vm, found.host) == ("port-reach", "train-01", hosts["train-01"])
+        assert (found.rule, found.target.name, found.target.host) == ("port-reach", "train-01", hosts["train-01"])
         assert f"on port {port}: connection refused" in found.message
     by_ssh = replace(WANTED, logins="own")
     farm.lab.set_defects()
     assert farm(by_ssh).findings == farm(replace(WANTED, logins="mesh")).findings == ()
     farm.lab.set_defects({"kind": "login-refused", "vm": VM})
-    assert [(f.check, f.vm, f.host) for f in farm(by_ssh).findings] == [("ssh-between", VM, hosts[VM])]
+    assert [(f.rule, f.target.name, f.target.host) for f in farm(by_ssh).findings] == [("ssh-between", VM, hosts[VM])]
     assert farm(replace(WANTED, logins="mesh")).findings == ()
     farm.lab.set_defects({"kind": "login-refused"})
-    assert [(f.check, f.vm) for f in farm(by_ssh).findings] == [("ssh-between", "train-01")]
+    assert [(f.rule, f.target.name) for f in farm(by_ssh).findings] == [("ssh-between", "train-01")]
     farm.lab.set_defects({"kind": "port-rejected", "vm": VM, "port": 22})
     for logins in ("own", "mesh"):
-        assert [(f.check, f.vm) for f in farm(replace(WANTED, logins=logins)).findings] == [("ssh-between", VM)]
+        assert [(f.rule, f.target.name) for f in farm(replace(WANTED, logins=logins)).findings] == [("ssh-between", VM)]
     farm.lab.set_defects({"kind": "unreachable", "vm": VM, "other": "train-01"})
-    assert [(f.check, f.vm) for f in farm(by_ssh).findings] == [("port-reach", VM)]
+    assert [(f.rule, f.target.name) for f in farm(by_ssh).findings] == [("port-reach", VM)]
     farm.lab.set_defects()
     missing = farm(Wanted(shared=("/no/such",)))
-    assert {(f.check, f.vm) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
-    assert {f.check for f in farm(Wanted(processes=2)).findings} == {"gpu-count"}
+    assert {(f.rule, f.target.name) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
+    assert {f.rule for f in farm(Wanted(processes=2)).findings} == {"gpu-count"}
 
     for vm in ("train-03", "train-04"):
         farm.lab.set_defects({"kind": "unreachable", "vm": vm})
         (cut,) = farm().findings
-        assert (cut.check, cut.vm, cut.host) == ("port-reach", vm, hosts[vm])
+        assert (cut.rule, cut.target.name, cut.target.host) == ("port-reach", vm, hosts[vm])
         assert "train-01" in cut.message
         assert f"from {vm} to " in cut.message
     farm.lab.set_defects({"kind": "unreachable", "vm": "train-01"})
-    assert [(f.check, f.vm) for f in farm().findings] == [("path", "train-01")]
+    assert [(f.rule, f.target.name) for f in farm().findings] == [("path", "train-01")]
 
 
 @pytest.mark.parametrize(("command", "most"), [("", 2), ("date", 9), ("ping", 11)])
@@ -142,7 +142,7 @@ def test_a_guest_that_hangs_is_one_message_and_not_asked_again(farm, monkeypatch
 
     monkeypatch.setattr(GuestSsh, "run", run)
     (found,) = farm().findings
-    assert (found.check, found.vm, bool(found.host), bool(found.remedy)) == ("ssh", VM, True, True)
+    assert (found.rule, found.target.name, bool(found.target.host), bool(found.remedy)) == ("ssh", VM, True, True)
     assert asked[-1] == "true"
     assert asked.count("true") == 1
     assert len(asked) <= most
@@ -157,9 +157,9 @@ def test_a_vm_that_is_off_and_one_without_ssh_have_one_message_each(farm):
 
     client = Client(farm.lab)
     client.wait(client.vm("train-03").PowerOffVM_Task())
-    assert [(f.check, f.vm) for f in farm().findings] == [("power", "train-03")]
+    assert [(f.rule, f.target.name) for f in farm().findings] == [("power", "train-03")]
     known = farm.lab.directory / "known_hosts"
     settings = load_inventory(process.find(farm.lab.directory).directory / "connection.yml").guests
     port = settings.endpoints["train-04"][1]
     known.write_text("".join(line for line in known.read_text().splitlines(True) if f":{port} " not in line))
-    assert {(f.check, f.vm) for f in farm().findings} == {("power", "train-03"), ("ssh", "train-04")}
+    assert {(f.rule, f.target.name) for f in farm().findings} == {("power", "train-03"), ("ssh", "train-04")}

@@ -10,16 +10,16 @@ from support.healthy_vms import NOW, PCI, healthy
 
 from vsphere_ai.health.answers import RdmaLink
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
-from vsphere_ai.health.finding import VERDICTS, worst
 from vsphere_ai.health.profile import Profile, learned
 from vsphere_ai.health.witness import HostFacts
+from vsphere_ai.model.finding import VERDICTS, worst
 
 
 def found(observed, profile=None):
     """Problems of a VM: check, verdict and witness; information left out."""
     about = xid_findings(gpu_events(observed, NOW, 2.0), [observed.node], NOW)
     health = judge(observed, profile or Profile(), about)
-    return {(f.check, f.verdict, f.witness) for f in health.findings if f.verdict != "info"}
+    return {(f.rule, f.verdict, f.source) for f in health.findings if f.verdict != "info"}
 
 
 def test_a_thousand_healthy_vms_have_no_finding():
@@ -78,7 +78,7 @@ def test_why_there_is_one_witness_only_is_said(why, row):
     """A host whose shell is not asked is no loss for a whole GPU; a log that cannot be read may hide an XID."""
     observed = replace(healthy(passthrough=True), host=HostFacts(failure="SSH is stopped", log_failure=why))
     (said,) = judge(observed, Profile()).findings
-    assert (said.check, said.verdict, why in said.message) == ("host-log", row, True)
+    assert (said.rule, said.verdict, why in said.message) == ("host-log", row, True)
     assert found(replace(observed, host=HostFacts(failure="nvidia-smi ended with 127"))) == set(), "its log was read"
 
 
@@ -88,7 +88,7 @@ def test_a_card_that_is_no_rail_and_has_fewer_ports_is_named():
     guest = replace(observed.guest, links=(*observed.guest.links, *free))
     cards = {f"mlx5_{n}": f"0000:0{n // 2}:00.{n % 2}" for n in range(3)}
     (said,) = judge(replace(observed, guest=guest, cards=cards), Profile()).findings
-    assert (said.check, said.verdict, said.part) == ("uncabled", "warn", "RDMA NIC 0000:01:00 in the guest")
+    assert (said.rule, said.verdict, said.target.part) == ("uncabled", "warn", "RDMA NIC 0000:01:00 in the guest")
     down = replace(observed.guest, links=tuple(replace(link, state="DOWN") for link in observed.guest.links[:1]))
     assert {row[0] for row in found(replace(observed, guest=down))} == {"rdma-link"}, "a rail is named once"
 

@@ -51,7 +51,7 @@ def test_each_limit(counter):
     ],
 )
 def test_rates(counter, by, seconds, severity):
-    assert [f.severity for f in rise(counter, by, seconds)] == ([severity] if severity else [])
+    assert [f.limit.verdict for f in rise(counter, by, seconds)] == ([severity] if severity else [])
 
 
 def test_a_counter_that_was_reset_is_no_rise():
@@ -142,7 +142,7 @@ def test_pcie_replays_of_a_whole_gpu(rise, seconds, found):
     path = f"/gpu/{gpu.bus}/pcie_replays"
     before, after = (readings_of({path: n}, NOW + timedelta(seconds=s)) for n, s in ((100, 0), (100 + rise, seconds)))
     observed = replace(observed, guest=replace(observed.guest, gpus=(gpu,)), before=before, after=after)
-    assert [f.check for f in judge(observed, Profile()).findings] == ["pcie-replay"] * found
+    assert [f.rule for f in judge(observed, Profile()).findings] == ["pcie-replay"] * found
 
 
 def test_replays_in_real_listings():

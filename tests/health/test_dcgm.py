@@ -41,7 +41,7 @@ def four(*rows, name="memory", category="Hardware"):
 
 def found(document, level=2, code=0):
     out = document if isinstance(document, str) else json.dumps(document)
-    return [(f.verdict, f.part) for f in dcgm.dcgm_findings(NODE, GUEST, Answer(code, out), level)]
+    return [(f.verdict, f.target.part) for f in dcgm.dcgm_findings(NODE, GUEST, Answer(code, out), level)]
 
 
 PASSED = four((0, "Pass", None), (1, "Pass", None))
@@ -60,7 +60,7 @@ def test_severities_are_dcgms_own(severity, verdict, words):
     """2 is isolate and 3 unknown: a published parser has it wrong."""
     out = json.dumps(four((0, "Fail", severity), (1, "Pass", None)))
     (one,) = dcgm.dcgm_findings(NODE, GUEST, Answer(226, out), 2)
-    assert (one.verdict, one.part, words in one.remedy) == (verdict, "GPU 0000:3b:00.0", True)
+    assert (one.verdict, one.target.part, words in one.remedy) == (verdict, "GPU 0000:3b:00.0", True)
 
 
 def test_what_was_skipped_or_is_missing_has_not_passed():

@@ -140,7 +140,7 @@ def observed(number):
 
 def found(each, profile=None):
     about = xid_findings(gpu_events(each, NOW, 2.0), [each.node], NOW)
-    return {f.check for f in judge(each, profile or Profile(), about).findings}
+    return {f.rule for f in judge(each, profile or Profile(), about).findings}
 
 
 def test_a_thousand_healthy_vms_have_no_finding():

@@ -24,7 +24,7 @@ def seen(*, guest=(), host=(), **more):
 
 
 def rows(observed, profile=None):
-    return [(f.check, f.verdict, f.witness, f.part) for f in judge(observed, profile or Profile()).findings]
+    return [(f.rule, f.verdict, f.source, f.target.part) for f in judge(observed, profile or Profile()).findings]
 
 
 def vob(ago, seconds, nic="vmnic1"):
@@ -95,7 +95,7 @@ def test_an_error_before_the_restart_that_it_asked_for_is_over(number, stays):
         made = replace(observed, guest=replace(observed.guest, uptime=uptime), host=replace(host, booted=boot))
         about = list(xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW))
         assert bool(about) == counts, (uptime, boot)
-        assert all(f.witness == "host" for f in about)
+        assert all(f.source == "host" for f in about)
 
 
 def test_an_error_of_an_nvswitch_is_none_of_a_gpu():
@@ -103,7 +103,7 @@ def test_an_error_of_an_nvswitch_is_none_of_a_gpu():
     for number, severity, verdict in ((11012, "Non-fatal", "info"), (20034, "Fatal", "fail")):
         made = seen(guest=[line.format(number, severity)])
         (one,) = xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW)
-        assert (one.verdict, one.part) == (verdict, "NVSwitch 0000:85:00.0")
+        assert (one.verdict, one.target.part) == (verdict, "NVSwitch 0000:85:00.0")
 
 
 def test_lines_that_no_healthy_vm_has():
@@ -149,4 +149,4 @@ def test_a_check_on_trial_is_shown_and_does_not_count():
     observed = seen(host=vob(HOUR, 45))
     health = judge(observed, Profile(shadow=("flapping",)))
     assert health.verdict == "info"
-    assert [(f.check, f.shadow) for f in health.findings] == [("flapping", True)]
+    assert [(f.rule, f.verdict, f.evidence) for f in health.findings] == [("flapping", "info", (("on trial", "fail"),))]

@@ -40,7 +40,7 @@ def in_order(*, gpus=1, numa=0, profile="grid_a100-40c", rails=1):
 
 
 def found(node, *, packages=OLD, settings=None, place=None):
-    return [(f.check, f.verdict) for f in place_findings(node, packages, settings or {}, place or Place())]
+    return [(f.rule, f.verdict) for f in place_findings(node, packages, settings or {}, place or Place())]
 
 
 def test_a_thousand_vms_in_order_have_no_finding():

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from vsphere_ai.health.checks import IN_WORDS
-from vsphere_ai.health.finding import VERDICTS, Finding
+from vsphere_ai.health.finding import VmJudge
 from vsphere_ai.health.profile import MEASURES
-from vsphere_ai.health.registry import WORDS, checks, step, who
+from vsphere_ai.health.registry import checks, with_next_step
+from vsphere_ai.model.nodes import Node
 
 ROOM = Path(__file__).parents[2] / "vsphere_ai"
 OF_PREFLIGHT = ("preflight.py",)
@@ -19,14 +20,21 @@ def test_every_check_is_listed_and_made():
     text = "".join(p.read_text("utf-8") for p in [*files, *(ROOM / "app").glob("health*.py")])
     made = {name for name in checks() if f'"{name}"' in text}
     assert made == set(checks())
-    said = set(re.findall(r'(?:Finding|said|_Said\([^)]*\))\(\s*"([a-z-]+)"', text))
+    said = set(re.findall(r'(?:said|VmJudge\([^()]*\))\(\s*"([a-z-]+)"', text))
     assert said | set(IN_WORDS.values()) | {m.check for m in MEASURES.values()} <= set(checks())
 
 
-def test_words_and_steps_are_those_of_nvidia():
-    assert [WORDS[v] for v in VERDICTS] == ["pass", "info", "warning", "unknown", "critical"]
-    bad = Finding("ecc", "fail", "v", "h", "text")
-    assert (who(bad), step(bad)) == (("operator_infra",), "reset_gpu")
-    assert step(Finding("ecc", "info", "v", "h", "text")) == ""
-    assert step(Finding("xid", "fail", "v", "h", "text", step="restart_os")) == "restart_os"
+def test_a_finding_that_counts_names_who_has_to_act_and_the_next_step_of_nvidia():
+    node = Node("v", "", host="h")
+
+    def evidence(*values, step=""):
+        return with_next_step(VmJudge(node)(*values, step=step)).evidence
+
+    of_operator = ("matter of", "operator_infra")
+    assert evidence("ecc", "fail", "text") == (("step", "reset_gpu"), of_operator)
+    assert evidence("ecc", "info", "text") == ()
+    own = evidence("xid", "fail", "text", step="restart_os")
+    assert own[0] == ("step", "restart_os"), "its own step counts, not that of the check"
+    assert [name for name, _ in own] == ["step", "matter of"]
+    assert evidence("not-listed", "fail", "text") == ()
     assert {c.step for c in checks().values()} == {"", "reset_gpu", "restart_os", "service_required"}

@@ -25,13 +25,15 @@ from vsphere_ai.health.answers import (
     link_of,
 )
 from vsphere_ai.health.counters import Reading, pcie_replays_allowed
-from vsphere_ai.health.finding import VERDICTS, Finding, Verdict, Witness, worst
+from vsphere_ai.health.finding import ON_TRIAL, VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.kernel_log import Event, events
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
 from vsphere_ai.health.logs import CABLE, is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import MEASURES, Profile, measured
+from vsphere_ai.health.registry import with_next_step
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
+from vsphere_ai.model.finding import Verdict, seriousness, worst
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 GPU_KINDS = ("xid", "off_the_bus", "init", "sxid")
@@ -96,7 +98,7 @@ class VmHealth:
     """The verdict about a VM, and the findings of which it follows, the worst first."""
 
     node: Node
-    findings: tuple[Finding, ...]
+    findings: tuple[VmFinding, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -104,19 +106,24 @@ class VmHealth:
         return worst(self.findings)
 
 
-def judge(observed: Observed, profile: Profile, more: Iterable[Finding] = ()) -> VmHealth:
+def judge(observed: Observed, profile: Profile, more: Iterable[VmFinding] = ()) -> VmHealth:
     """Return the health of a VM; `more` are findings of it that came of looking at several VMs."""
-    every = (f for f in (*_findings(observed, profile), *more) if f.check not in profile.skip)
-    found = [replace(f, verdict="info", shadow=True) if f.check in profile.shadow else f for f in every]
-    return VmHealth(observed.node, tuple(sorted(found, key=lambda f: -VERDICTS.index(f.verdict))))
+    every = (f for f in (*_findings(observed, profile), *more) if f.rule not in profile.skip)
+    found = (_on_trial(f) if f.rule in profile.shadow else with_next_step(f) for f in every)
+    return VmHealth(observed.node, tuple(sorted(found, key=lambda f: -seriousness(f))))
 
 
-def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
+def _on_trial(finding: VmFinding) -> VmFinding:
+    """Return a finding of a check that does not count yet."""
+    return replace(finding, verdict="info", evidence=(*finding.evidence, (ON_TRIAL, finding.verdict)))
+
+
+def _findings(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
-    inside: list[Finding] = []
+    inside: list[VmFinding] = []
     if observed.error:
         verdict: Verdict = "fail" if observed.hangs else "unknown"
-        yield Finding("ssh", verdict, node.vm, node.host, observed.error, observed.remedy)
+        yield VmJudge(node)("ssh", verdict, observed.error, observed.remedy)
     else:
         yield from _answers(node, guest)
         inside += _gpus(observed, profile)
@@ -124,13 +131,13 @@ def _findings(observed: Observed, profile: Profile) -> Iterator[Finding]:
         yield from _rails(observed, profile)
         logs = list(log_findings(node, guest, observed.host, profile, observed.at)) if observed.at else []
         yield from logs
-        yield from _counters(observed, {f.part for f in logs if f.check == "flapping"})
+        yield from _counters(observed, {f.target.part for f in logs if f.rule == "flapping"})
         yield from _replays(observed)
         yield from _versions(observed, profile)
     outside = list(host_findings(node, guest, observed.host, passthrough=observed.passthrough))
     yield from outside
     if not observed.error:
-        yield from _numbers(observed, profile, {f.part for f in (*inside, *outside) if f.check in CAUSES})
+        yield from _numbers(observed, profile, {f.target.part for f in (*inside, *outside) if f.rule in CAUSES})
 
 
 CAUSES = ("uplink-speed", "throttle")
@@ -138,7 +145,7 @@ CAUSES = ("uplink-speed", "throttle")
 OF_GPU = ("gpu-clock", "gpu-power", "gpu-temperature")
 
 
-def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[Finding]:
+def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[VmFinding]:
     """Yield the numbers that differ from the profile's, without parts of which the cause is `known`."""
     node = observed.node
     for name, values in measured(node, observed.guest, observed.owned).items():
@@ -150,7 +157,7 @@ def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[
             if value > limit if measure.rises else value < limit:
                 message = f"{value:g} {measure.unit}; healthy VMs have {number.typical:g}, and the limit is {limit:g}"
                 side: Witness = "host" if measure.check in OF_GPU and not observed.passthrough else "guest"
-                yield Finding(measure.check, measure.verdict, node.vm, node.host, message, measure.remedy, part, side)
+                yield VmJudge(node, part, side)(measure.check, measure.verdict, message, measure.remedy)
 
 
 REMEDIES = {
@@ -161,7 +168,7 @@ REMEDIES = {
 """What to do about a command without an answer, by words of the reason."""
 
 
-def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
+def _answers(node: Node, guest: GuestFacts) -> Iterator[VmFinding]:
     """Yield the commands without an answer: a time-out is a failure, for a driver that hangs does not answer."""
     said: set[str] = set()
     for name, why in guest.failures.items():
@@ -171,10 +178,10 @@ def _answers(node: Node, guest: GuestFacts) -> Iterator[Finding]:
         said.add(id)
         check: Verdict = "fail" if late or name == SMI.name else "unknown"
         remedy = next((said for text, said in REMEDIES.items() if text in why), "let the account run it, or install it")
-        yield Finding(id, check, node.vm, node.host, why, remedy)
+        yield VmJudge(node)(id, check, why, remedy)
 
 
-def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
+def _gpus(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
     if SMI.name in guest.failures:
         return
@@ -182,22 +189,22 @@ def _gpus(observed: Observed, profile: Profile) -> Iterator[Finding]:
     parts = ", ".join(dict.fromkeys(f"GPU {gpu.host_pci}" for gpu in node.gpus if gpu.host_pci))
     if len(guest.gpus) < want:
         message = f"{len(guest.gpus)} of {want} GPUs are there"
-        yield Finding("gpu-count", "fail", node.vm, node.host, message, "look for the GPU on the host", parts)
+        yield VmJudge(node, parts)("gpu-count", "fail", message, "look for the GPU on the host")
     for seen in guest.gpus:
         known = next((gpu for gpu in node.gpus if gpu.index == seen.index), None)
         part = f"GPU {known.host_pci}" if known and known.host_pci else f"GPU {seen.index} ({seen.bus} in the guest)"
         if profile.gpu_name and seen.name and seen.name != profile.gpu_name:
             message = f"it is a {seen.name}, not a {profile.gpu_name}"
-            yield Finding("gpu-name", "fail", node.vm, node.host, message, "look at the vGPU profile of the VM", part)
+            yield VmJudge(node, part)("gpu-name", "fail", message, "look at the vGPU profile of the VM")
         if observed.passthrough or seen.fault:
             yield from gpu_findings(node, seen, part, "guest")
         corrected = seen.ecc_corrected if observed.passthrough else None
         if corrected is not None and corrected > profile.ecc_corrected:
             message = f"{corrected} corrected ECC errors"
-            yield Finding("ecc", "warn", node.vm, node.host, message, "watch it; reset the GPU", part)
+            yield VmJudge(node, part)("ecc", "warn", message, "watch it; reset the GPU")
 
 
-def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:
+def _rails(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
     if LINKS.name in guest.failures:
         return
@@ -206,15 +213,15 @@ def _rails(observed: Observed, profile: Profile) -> Iterator[Finding]:
     for rail in node.rails:
         wanted = profile.model_copy(update=observed.asked.get(rail.mac))
         for check, message, remedy in _rail(rail, guest, wanted, sources):
-            yield Finding(check, "fail", node.vm, node.host, message, remedy, rail_part(rail))
+            yield VmJudge(node, rail_part(rail))(check, "fail", message, remedy)
         linked += link_of(rail, guest) is not None
     if profile.rails is not None and len(node.rails) < profile.rails:
         message = f"it has {len(node.rails)} rails, and should have {profile.rails}"
-        yield Finding("rails", "fail", node.vm, node.host, message, "look at the adapters of the VM")
+        yield VmJudge(node)("rails", "fail", message, "look at the adapters of the VM")
     yield from _uncabled(observed)
 
 
-def _uncabled(observed: Observed) -> Iterator[Finding]:
+def _uncabled(observed: Observed) -> Iterator[VmFinding]:
     """Yield the RDMA cards, by PCI address without function, that carry no rail and have fewer active ports."""
     node, active = observed.node, Counter[str]()
     rails = {link.device for rail in node.rails if (link := link_of(rail, observed.guest)) is not None}
@@ -224,7 +231,7 @@ def _uncabled(observed: Observed) -> Iterator[Finding]:
     known = {cards[device].partition(".")[0] for device in rails}
     for card in (card for card in counters.uncabled(active) if card not in known):
         message = f"{active[card]} of its ports are active, fewer than of the VM's other RDMA NICs"
-        yield Finding("uncabled", "warn", node.vm, node.host, message, CABLE, f"RDMA NIC {card} in the guest")
+        yield VmJudge(node, f"RDMA NIC {card} in the guest")("uncabled", "warn", message, CABLE)
 
 
 def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -247,7 +254,7 @@ def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) ->
         yield "policy-route", f"no rule is for {rail.address}", "use an image with netplan, and `netplan apply`"
 
 
-def _counters(observed: Observed, said: set[str]) -> Iterator[Finding]:
+def _counters(observed: Observed, said: set[str]) -> Iterator[VmFinding]:
     """Yield counters that rise; of a rail that is down, or whose outages were found in a log, nothing more is said."""
     node = observed.node
     said = said | {rail_part(rail) for rail in node.rails if is_down(rail, observed.guest)}
@@ -263,10 +270,10 @@ def _counters(observed: Observed, said: set[str]) -> Iterator[Finding]:
             check = "flapping" if each.counter in ("link_downed", "carrier_changes") else "counters"
             if check == "flapping" and part in said:
                 continue
-            yield Finding(check, each.severity, node.vm, node.host, each.message, CABLE, part)
+            yield VmJudge(node, part)(check, each.limit.verdict, each.message, CABLE)
 
 
-def _replays(observed: Observed) -> Iterator[Finding]:
+def _replays(observed: Observed) -> Iterator[VmFinding]:
     """Yield the whole GPUs whose PCIe link repeats more packets than generation and lanes allow."""
     node, before = observed.node, {r.device: r for r in observed.before if REPLAYED in r.values}
     for part, gpu in observed.owned if observed.passthrough else ():
@@ -279,7 +286,7 @@ def _replays(observed: Observed) -> Iterator[Finding]:
         if rise > most * minutes:
             message = f"{rise / minutes:.0f} PCIe replays per minute, more than {most}"
             remedy = "reseat the board, look at riser and BIOS"
-            yield Finding("pcie-replay", "warn", node.vm, node.host, message, remedy, part)
+            yield VmJudge(node, part)("pcie-replay", "warn", message, remedy)
 
 
 def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEvent, ...]:
@@ -315,7 +322,7 @@ def _event_of(observed: Observed, event: Event, start: int, *, virtual: bool) ->
     return GpuEvent(gpu, event, node.vm, start, uuid=seen.uuid if seen else own, by_host=not virtual)
 
 
-def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime) -> Iterator[Finding]:
+def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime) -> Iterator[VmFinding]:
     """Yield what the errors of every physical GPU ask for, as a finding of each VM that is on it now."""
     every = numbered(found)
     for each in judged(every, now):
@@ -328,16 +335,8 @@ def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime
         kind = "NVSwitch" if new and all(e.event.kind == "sxid" for e in new) else "GPU"
         for node in own:
             message = f"{each.message} (source: {each.source}){_texts(every, each)}"
-            yield Finding(
-                "xid",
-                verdict,
-                node.vm,
-                node.host,
-                message,
-                each.remedy,
-                f"{kind} {gpu}",
-                witness,
-                STEPS.get(each.action, ""),
+            yield VmJudge(node, f"{kind} {gpu}", witness)(
+                "xid", verdict, message, each.remedy, step=STEPS.get(each.action, "")
             )
 
 
@@ -357,7 +356,7 @@ def _gpu_of(node: Node, device: str, *, virtual: bool) -> str:
     return f"{node.vm} {device}" if virtual else ""
 
 
-def _versions(observed: Observed, profile: Profile) -> Iterator[Finding]:
+def _versions(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
     """Yield versions that are not the profile's; that the driver is not of the host's branch is another check."""
     node, guest = observed.node, observed.guest
     driver = next((gpu.driver for gpu in guest.gpus), "")
@@ -369,4 +368,4 @@ def _versions(observed: Observed, profile: Profile) -> Iterator[Finding]:
         if want and have != want and not (name == "CUDA" and profile.driver not in (None, driver)):
             message = f"it has {name} {have}, not {want}" if have else f"it has no {name}"
             if have or name not in ("driver", "CUDA"):
-                yield Finding("versions", "fail", node.vm, node.host, message, "use the same image for every VM")
+                yield VmJudge(node)("versions", "fail", message, "use the same image for every VM")

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
-Severity = Literal["warn", "fail"]
+from vsphere_ai.model.finding import Verdict
 
 
 @dataclass(frozen=True)
 class Limit:
     """More than `most` per `per` seconds is too much; 0 seconds: any increase is."""
 
-    severity: Severity
+    verdict: Verdict
     most: float = 0.0
     per: int = 0
 
@@ -53,20 +52,19 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class CounterFinding:
+class CounterRise:
     """A counter that rose too fast: how much, in how many seconds, and the limit that it exceeds."""
 
     device: str
     port: int
     counter: str
-    severity: Severity
     rise: int
     seconds: float
     limit: Limit
 
     @property
     def message(self) -> str:
-        """The finding in a sentence."""
+        """The rise in a sentence."""
         if not self.limit.per:
             return f"{self.counter} rose by {self.rise}"
         per = {1: "second", 60: "minute", 3600: "hour"}[self.limit.per]
@@ -74,7 +72,7 @@ class CounterFinding:
         return f"{self.counter} rises by {rate:.3g} per {per}, more than {self.limit.most:g}"
 
 
-def findings(before: Reading, after: Reading) -> tuple[CounterFinding, ...]:
+def findings(before: Reading, after: Reading) -> tuple[CounterRise, ...]:
     """Return the counters that rose too fast between two readings of one port, the worst limit of each.
 
     A counter that is smaller than before was reset: nothing is known of it. A limit per hour needs a longer time than
@@ -93,7 +91,7 @@ def findings(before: Reading, after: Reading) -> tuple[CounterFinding, ...]:
         rise = after.values[counter] - before.values[counter]
         worst = next((limit for limit in limits if _exceeds(rise, seconds, limit)), None)
         if rise > 0 and worst:
-            found.append(CounterFinding(after.device, after.port, counter, worst.severity, rise, seconds, worst))
+            found.append(CounterRise(after.device, after.port, counter, rise, seconds, worst))
     return tuple(found)
 
 

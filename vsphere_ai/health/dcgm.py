@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.health.answers import PROCESSES, SMI, Answer, Asked, GuestFacts
-from vsphere_ai.health.finding import Finding, Verdict
+from vsphere_ai.health.finding import VmFinding, VmJudge
 from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.preflight import MEMORY_IN_USE
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 TIMEOUTS: Mapping[int, float] = {1: 180, 2: 1200, 3: 3600, 4: 4 * 3600}
@@ -145,13 +146,13 @@ def in_use(guest: GuestFacts) -> str:
     return f"{full.memory_used} MiB of GPU {full.index}" if full else ""
 
 
-def dcgm_findings(node: Node, guest: GuestFacts, answer: Answer, level: int) -> Iterator[Finding]:
+def dcgm_findings(node: Node, guest: GuestFacts, answer: Answer, level: int) -> Iterator[VmFinding]:
     """Yield what a run of a level says against a VM; a test that was skipped or is missing was not passed."""
 
-    def found(verdict: Verdict, message: str, remedy: str, gpu: int | None = None) -> Finding:
+    def found(verdict: Verdict, message: str, remedy: str, gpu: int | None = None) -> VmFinding:
         known = next((g for g in node.gpus if g.index == gpu), None)
         part = f"GPU {known.host_pci}" if known and known.host_pci else f"GPU {gpu}" if gpu is not None else ""
-        return Finding("dcgm", verdict, node.vm, node.host, message, remedy, part)
+        return VmJudge(node, part)("dcgm", verdict, message, remedy)
 
     if answer.failure:
         late = "did not end in time" in answer.failure

@@ -1,4 +1,4 @@
-"""Findings of checks: a verdict about a VM, the part of its host that it concerns, and what to do."""
+"""Findings about VMs: the subject is a VM on its host, with the part that is meant; and how its GPUs are used."""
 
 from __future__ import annotations
 
@@ -7,40 +7,51 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-Verdict = Literal["ok", "info", "warn", "unknown", "fail"]
+from vsphere_ai.model.finding import Finding, Subject, Verdict
+from vsphere_ai.model.nodes import Node
+
 Witness = Literal["guest", "host"]
-VERDICTS: tuple[Verdict, ...] = ("ok", "info", "warn", "unknown", "fail")
-"""From the best to the worst: what could not be measured is worse than a warning, because it may hide a failure."""
+VmFinding = Finding[Subject]
+"""A finding about a VM. Its rule is the id of the check, its source the side that showed it."""
+STEP, ON_TRIAL, COMMON = "step", "on trial", "common cause"
+"""Names of evidence: the next step on NVIDIA's ladder; the verdict that a check on trial would have; of how many VMs a
+check fails that fails on so many that none of them can be accused."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What a check found of a VM. `part` names the hardware or interface, with its address on the host where known.
+class VmJudge:
+    """Makes the findings about one VM. `part` is hardware or an interface of it, with its address on the host.
 
-    `check` is the id of the check, `witness` the side that was asked. `host` is empty where the VM has none. `step` is
-    the next one on NVIDIA's ladder, empty where the check says it. `shadow`: the check is on trial, and does not count;
-    `common`: so many VMs have it that it is a finding about the estate.
+    `side` is the one that showed what is wrong.
     """
 
-    check: str
-    verdict: Verdict
-    vm: str
-    host: str
-    message: str
-    remedy: str = ""
+    node: Node
     part: str = ""
-    witness: Witness = "guest"
-    step: str = ""
-    shadow: bool = False
-    common: bool = False
+    side: Witness = "guest"
 
-    @property
-    def text(self) -> str:
-        """One sentence: where, what, and what to do."""
-        where = f"{self.vm} on {self.host}" if self.host else self.vm
-        part = f", {self.part}" if self.part else ""
-        remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{where}{part}: {self.message}{remedy}"
+    def __call__(self, check: str, verdict: Verdict, message: str, remedy: str = "", step: str = "") -> VmFinding:
+        """Return what a check finds; `step` is the next one on NVIDIA's ladder, "" where that of the check holds."""
+        on = Subject("vm", self.node.vm, host=self.node.host, part=self.part)
+        return Finding(on, check, verdict, message, remedy, ((STEP, step),) if step else (), self.side)
+
+
+def evidence_of(finding: Finding, name: str) -> str:
+    """Return the value of a piece of evidence; "" where a finding has none of that name."""
+    return next((value for path, value in finding.evidence if path == name), "")
+
+
+def sentence(finding: VmFinding) -> str:
+    """Return a finding in one sentence: which VM and part, what is wrong, and what to do."""
+    vm = finding.target
+    where = f"{vm.name} on {vm.host}" if vm.host else vm.name
+    part = f", {vm.part}" if vm.part else ""
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return f"{where}{part}: {finding.message}{remedy}"
+
+
+def names_of(findings: Iterable[VmFinding]) -> set[str]:
+    """Return the names of the VMs that findings are about."""
+    return {finding.target.name for finding in findings}
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,3 @@ class VmUse:
     gpus: tuple[str, ...]
     state: str
     since: datetime | None = None
-
-
-def worst(findings: Iterable[Finding]) -> Verdict:
-    """Return the worst verdict, `ok` without any finding."""
-    return max((f.verdict for f in findings), key=VERDICTS.index, default="ok")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from vsphere_ai.health.answers import GuestFacts, link_of
 from vsphere_ai.health.counters import Outage
-from vsphere_ai.health.finding import Finding, Witness
+from vsphere_ai.health.finding import VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.kernel_log import HARDWARE, events, unfamiliar
 from vsphere_ai.health.outages import GUEST_LINK, outage_problem, outages_in
 from vsphere_ai.health.preflight import rail_part
@@ -23,7 +23,9 @@ FATAL_REMEDIES = {
 CABLE = "look at cable, transceiver and switch port"
 
 
-def log_findings(node: Node, guest: GuestFacts, host: HostFacts, profile: Profile, now: datetime) -> Iterator[Finding]:
+def log_findings(
+    node: Node, guest: GuestFacts, host: HostFacts, profile: Profile, now: datetime
+) -> Iterator[VmFinding]:
     """Yield what the logs say against a VM; XIDs are judged with those of other VMs, see `xid_findings`."""
     boot = now - timedelta(seconds=guest.uptime) if guest.uptime is not None else None
     inside, outside = outages_in(guest.kernel, boot), outages_in(host.events, ahead=host.clock_ahead or 0.0)
@@ -33,14 +35,11 @@ def log_findings(node: Node, guest: GuestFacts, host: HostFacts, profile: Profil
     for event in events(guest.kernel, boot=boot, since=now - timedelta(hours=profile.xid_hours)):
         if event.kind in ("nic", "pcie") and event.text not in seen:
             seen.add(event.text)
-            yield Finding(
+            yield VmJudge(node, event.device)(
                 "nic-log" if event.kind == "nic" else "pcie-log",
                 "fail" if event.fatal else "warn" if event.is_warning else "info",
-                node.vm,
-                node.host,
                 event.text,
                 FATAL_REMEDIES[event.kind] if event.fatal else "",
-                event.device,
             )
     if profile.kernel_log:
         yield from _unfamiliar(node, guest, frozenset(profile.kernel_log))
@@ -50,7 +49,7 @@ Window = tuple[tuple[Mapping[str, list[Outage]], Mapping[str, list[Outage]]], da
 """Outages as the host and as the guest saw them, the time, and how many hours back a single one counts."""
 
 
-def _outages(node: Node, rail: Rail, guest: GuestFacts, window: Window) -> Iterator[Finding]:
+def _outages(node: Node, rail: Rail, guest: GuestFacts, window: Window) -> Iterator[VmFinding]:
     """Yield what is wrong with a rail: what the host saw of its vmnic, else what the guest saw of the interface.
 
     That a link is down now is said by another check.
@@ -65,7 +64,7 @@ def _outages(node: Node, rail: Rail, guest: GuestFacts, window: Window) -> Itera
     for found, witness in sides if not is_down(rail, guest) else ():
         problem = outage_problem(found, now, hours)
         if problem:
-            yield Finding("flapping", "fail", node.vm, node.host, problem, CABLE, rail_part(rail), witness)
+            yield VmJudge(node, rail_part(rail), witness)("flapping", "fail", problem, CABLE)
             return
 
 
@@ -75,7 +74,7 @@ def is_down(rail: Rail, guest: GuestFacts) -> bool:
     return link is not None and not link.is_active
 
 
-def _unfamiliar(node: Node, guest: GuestFacts, learned: frozenset[str]) -> Iterator[Finding]:
+def _unfamiliar(node: Node, guest: GuestFacts, learned: frozenset[str]) -> Iterator[VmFinding]:
     """Yield lines that no healthy VM had: a warning for those about hardware; XIDs and outages are other checks."""
     every = unfamiliar(guest.kernel, learned)
     lines = [line for line in every if not any(events([line])) and not GUEST_LINK.search(line)]
@@ -86,4 +85,4 @@ def _unfamiliar(node: Node, guest: GuestFacts, learned: frozenset[str]) -> Itera
             more = f"; and {len(own) - MOST_LINES} more" if len(own) > MOST_LINES else ""
             message = f"lines that are not familiar: {shown}{more}"
             remedy = "look at them; add them to `kernel_log` of the profile where they are harmless"
-            yield Finding("kernel-log", "warn" if warns else "info", node.vm, node.host, message, remedy)
+            yield VmJudge(node)("kernel-log", "warn" if warns else "info", message, remedy)

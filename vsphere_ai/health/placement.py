@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vsphere_ai.health.finding import Finding, Verdict
+from vsphere_ai.health.finding import VmFinding, VmJudge
 from vsphere_ai.health.preflight import rail_part
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 P2P, RELAX_ACS = "pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P"
@@ -41,11 +42,11 @@ class Place:
 
 def place_findings(
     node: Node, packages: Mapping[str, str], settings: Mapping[str, str], place: Place
-) -> Iterator[Finding]:
+) -> Iterator[VmFinding]:
     """Yield the problems of the place of a VM. `packages` are those of its guest, `settings` the VM's."""
 
-    def said(check: str, verdict: Verdict, message: str, remedy: str, part: str = "") -> Finding:
-        return Finding(check, verdict, node.vm, node.host, message, remedy, part, "host")
+    def said(check: str, verdict: Verdict, message: str, remedy: str, part: str = "") -> VmFinding:
+        return VmJudge(node, part, "host")(check, verdict, message, remedy)
 
     for found in (_numa(node), _rails(node, place), _direct(settings, place), _memory(node, packages, settings)):
         yield from (said(*each) for each in found)

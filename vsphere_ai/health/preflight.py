@@ -14,7 +14,7 @@ from statistics import median
 from typing import Literal
 
 from vsphere_ai.health.answers import SMI, GuestFacts, link_of
-from vsphere_ai.health.finding import Finding
+from vsphere_ai.health.finding import VmFinding, VmJudge, names_of
 from vsphere_ai.model.nodes import Node, Rail
 
 CLOCKS_APART = 1.0
@@ -88,10 +88,10 @@ class Seen:
 
 def preflight_findings(
     nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted, paths: Sequence[Path] = ()
-) -> tuple[Finding, ...]:
+) -> tuple[VmFinding, ...]:
     """Return what blocks a start; nothing for nodes on which everything holds."""
     found = [f for node in nodes for f in _unreachable(node, seen[node.vm])]
-    out = {f.vm for f in found}
+    out = names_of(found)
     alive = [node for node in nodes if node.vm not in out]
     for node in alive:
         found += _of_node(node, seen[node.vm], wanted)
@@ -99,32 +99,32 @@ def preflight_findings(
     found += _versions([n for n in alive if wanted.python not in seen[n.vm].lacks], seen, wanted)
     found += _clocks(alive, seen)
     found += _mtus(alive, seen)
-    named = {f.vm for f in found if f.check in ("mtu", "rdma-link", "addresses")}
-    cut = {f.vm for f in found if f.check == "addresses"} | out
+    named = names_of(f for f in found if f.rule in ("mtu", "rdma-link", "addresses"))
+    cut = names_of(f for f in found if f.rule == "addresses") | out
     paths = [p for p in paths if not {p.source, p.target} & (named | out)]
     ports = list(_ports(nodes, [n for n in alive if n.vm not in cut], seen, wanted.listens))
-    cut_off = {f.vm for f in ports if f.check == "port-reach"}
+    cut_off = names_of(f for f in ports if f.rule == "port-reach")
     both = {vm: [p for p in paths if p.small is False and vm in (p.source, p.target)] for vm in cut_off}
     found += _paths(nodes, [p for p in paths if not any(p in own for own in both.values())])
-    found += [_with_paths(f, both.get(f.vm, [])) for f in ports]
-    cut |= {f.vm for f in found if f.check == "port-reach"}
+    found += [_with_paths(f, both.get(f.target.name, [])) for f in ports]
+    cut |= names_of(f for f in found if f.rule == "port-reach")
     if nodes and nodes[0].vm not in cut and not seen[nodes[0].vm].lacks:
         found += _logins(nodes[0], [n for n in alive[1:] if n.vm not in cut], seen, wanted)
     return tuple(found)
 
 
-def _fail(check: str, node: Node, message: str, remedy: str, part: str = "") -> Finding:
-    return Finding(check, "fail", node.vm, node.host, message, remedy, part)
+def _fail(check: str, node: Node, message: str, remedy: str, part: str = "") -> VmFinding:
+    return VmJudge(node, part)(check, "fail", message, remedy)
 
 
-def _unreachable(node: Node, seen: Seen) -> Iterator[Finding]:
+def _unreachable(node: Node, seen: Seen) -> Iterator[VmFinding]:
     if seen.power != "poweredOn":
         yield _fail("power", node, "the VM is not powered on", "power it on, or take it out of the set")
     elif seen.error:
         yield _fail("ssh", node, seen.error, seen.remedy or "look at the guest")
 
 
-def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[Finding]:
+def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[VmFinding]:
     yield from _gpus(node, seen.facts, wanted) if wanted.gpus else ()
     yield from _links(node, seen.facts)
     have = {address for interface in seen.facts.interfaces.values() for address in interface.addresses}
@@ -139,7 +139,7 @@ def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[Finding]:
         yield _fail("shared-path", node, f"{folder} is not there", "mount the shared file system on the guest")
 
 
-def _gpus(node: Node, facts: GuestFacts, wanted: Wanted) -> Iterator[Finding]:
+def _gpus(node: Node, facts: GuestFacts, wanted: Wanted) -> Iterator[VmFinding]:
     if SMI.name in facts.failures:
         yield _fail("gpu-driver", node, facts.failures[SMI.name], "look at the driver in the guest", _parts(node))
         return
@@ -171,7 +171,7 @@ def rail_part(rail: Rail) -> str:
     return f"{rail.interface or rail.rdma_device}{f' over {rail.vmnic}' if rail.vmnic else ''}{switch}"
 
 
-def _links(node: Node, facts: GuestFacts) -> Iterator[Finding]:
+def _links(node: Node, facts: GuestFacts) -> Iterator[VmFinding]:
     why = facts.failures.get("rdma-link")
     if node.rails and why:
         yield _fail("rdma-link", node, why, "install rdma-core and iproute2 in the image")
@@ -186,7 +186,7 @@ def _links(node: Node, facts: GuestFacts) -> Iterator[Finding]:
             yield _fail("rdma-link", node, f"{link.device} is {link.state}", remedy, rail_part(rail))
 
 
-def _versions(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
+def _versions(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
     """Yield the nodes that have another version than most; of as many, than the first one."""
     usable = [n for n in nodes if not wanted.gpus or SMI.name not in seen[n.vm].facts.failures]
     driver = {n.vm: seen[n.vm].facts.gpus[0].driver for n in usable if seen[n.vm].facts.gpus}
@@ -213,7 +213,7 @@ def _versions(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -
                 yield _fail("versions", node, message, "use the same image for every VM of the set")
 
 
-def _clocks(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[Finding]:
+def _clocks(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFinding]:
     offsets = {n.vm: o for n in nodes if (o := seen[n.vm].offset) is not None}
     if not offsets:
         return
@@ -227,7 +227,7 @@ def _clocks(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[Finding
             yield _fail("clock", node, message, "synchronise the clock: `chronyc tracking`, or VMware Tools")
 
 
-def _mtus(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[Finding]:
+def _mtus(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFinding]:
     """Yield the rails whose interface has another MTU than the playbook says, else than most of the same number."""
     own: dict[str, list[tuple[Node, Rail, int]]] = {}
     for node in nodes:
@@ -245,7 +245,7 @@ def _mtus(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[Finding]:
                 yield _fail("mtu", node, f"the interface has an MTU of {mtu}, not {right}", remedy, rail_part(rail))
 
 
-def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[Finding]:
+def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[VmFinding]:
     by_vm = {node.vm: node for node in nodes}
     left = [p for p in paths if p.large is False]
     while left:
@@ -267,13 +267,13 @@ def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[Finding]:
             yield _fail("path-mtu", node, message, remedy, rail_part(rail))
 
 
-def _with_paths(found: Finding, paths: Sequence[Path]) -> Finding:
+def _with_paths(found: VmFinding, paths: Sequence[Path]) -> VmFinding:
     """Return a finding about a node that is not reached, or reaches none, with what its rails do not reach either."""
     more = [f"no packet passes from {p.source} to {p.target} on {rail_part(p.rail)}" for p in paths]
     return replace(found, message="; ".join((found.message, *more)))
 
 
-def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
+def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
     """Yield the nodes without a script, and those that have another one than most; of as many, than the first one."""
     for path in wanted.scripts:
         own = {n: seen[n.vm].scripts[path] for n in nodes if path in seen[n.vm].scripts}
@@ -289,7 +289,7 @@ def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) ->
 
 def _ports(
     nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], listens: Sequence[tuple[int, int]]
-) -> Iterator[Finding]:
+) -> Iterator[VmFinding]:
     """Yield ports that are in use, and nodes that do not reach one: where no other node does, the one that has it."""
     wrong: dict[tuple[str, str], list[int]] = {}
     for number, port in listens:
@@ -310,7 +310,7 @@ def _ports(
 
 def _unreached(
     nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], wrong: Mapping[tuple[str, str], list[int]]
-) -> Iterator[Finding]:
+) -> Iterator[VmFinding]:
     by_vm = {node.vm: node for node in nodes}
     left = dict(wrong)
     while left:
@@ -331,7 +331,7 @@ def _unreached(
         yield _fail("port-reach", node, message, "look at firewalls and routes of the two guests")
 
 
-def _logins(head: Node, others: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[Finding]:
+def _logins(head: Node, others: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
     """Yield nodes to which rank 0's node cannot log in; where it is none of several, rank 0's node."""
     wrong = {n.vm: (n, why) for n in others if (why := seen[head.vm].logins.get(n.address, ""))}
     remedy = (

@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu, link_of
-from vsphere_ai.health.finding import Verdict
 from vsphere_ai.health.kernel.kernel_log import normal
 from vsphere_ai.health.preflight import rail_part
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Literal
@@ -10,16 +11,14 @@ from typing import Literal
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from vsphere_ai.health.finding import Finding, Verdict
+from vsphere_ai.health.finding import STEP, VmFinding, evidence_of
 from vsphere_ai.model.bounded import yaml_value
 
 Side = Literal["guest", "host", "both", "owner"]
 Who = Literal["operator_infra", "tenant_guest"]
 Step = Literal["", "reset_gpu", "restart_os", "service_required"]
-WORDS: Mapping[Verdict, str] = {
-    "ok": "pass", "info": "info", "warn": "warning", "unknown": "unknown", "fail": "critical",
-}  # fmt: skip
-"""Verdicts in the words of NVIDIA Health Validation."""
+WHO = "matter of"
+"""Name of the evidence that holds who has to act."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -39,15 +38,15 @@ def checks() -> Mapping[str, Check]:
     return TypeAdapter(dict[str, Check]).validate_python(yaml_value(text))
 
 
-def who(found: Finding) -> tuple[Who, ...]:
-    """Return whose matter a finding is; nothing for a check that is not listed."""
-    check = checks().get(found.check)
-    return check.who if check else ()
+def with_next_step(finding: VmFinding) -> VmFinding:
+    """Return a finding with whose matter it is, and the next step, as evidence: its own step, else that of its check.
 
-
-def step(found: Finding) -> str:
-    """Return the next step of a finding that counts: its own, else that of its check; "" for none."""
-    check = checks().get(found.check)
-    if found.verdict in ("ok", "info") or check is None:
-        return ""
-    return found.step or check.step
+    What only informs has neither; a check that is not listed has none.
+    """
+    check = checks().get(finding.rule)
+    if check is None or finding.verdict in ("pass", "info"):
+        return finding
+    step = evidence_of(finding, STEP) or check.step
+    rest = tuple(pair for pair in finding.evidence if pair[0] not in (STEP, WHO))
+    steps = ((STEP, step),) if step else ()
+    return replace(finding, evidence=(*rest, *steps, (WHO, ", ".join(check.who))))

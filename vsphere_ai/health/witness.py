@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
-from vsphere_ai.health.finding import Finding, Verdict, Witness
+from vsphere_ai.health.finding import VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.placement import Place, place_findings
 from vsphere_ai.health.preflight import rail_part
@@ -53,19 +53,7 @@ class HostFacts:
     """Seconds that the host's clock is ahead of this machine's; None where it was not asked."""
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What makes findings of one VM and part, seen by one side."""
-
-    node: Node
-    part: str = ""
-    witness: Witness = "host"
-
-    def __call__(self, check: str, verdict: Verdict, message: str, remedy: str) -> Finding:
-        return Finding(check, verdict, self.node.vm, self.node.host, message, remedy, self.part, self.witness)
-
-
-def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough: bool) -> Iterator[Finding]:
+def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough: bool) -> Iterator[VmFinding]:
     """Yield what the host says against a VM."""
     for gpu in node.gpus:
         if not gpu.host_pci:
@@ -75,28 +63,32 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
         if not passthrough and (host.failure or seen is None):
             why = host.failure or "the host's nvidia-smi does not list it"
             remedy = "allow SSH to the host (`start_service`), or look at its driver"
-            yield _Said(node, part)("host-gpu", "unknown", f"its physical GPU cannot be looked at: {why}", remedy)
+            yield VmJudge(node, part, "host")(
+                "host-gpu", "unknown", f"its physical GPU cannot be looked at: {why}", remedy
+            )
         elif seen is not None and not passthrough:
             yield from gpu_findings(node, seen, part)
     silent = bool(host.failure) and host.failure == host.log_failure
     if node.gpus and passthrough and silent:
-        yield _Said(node)("host-log", "info", f"the guest is the only witness: {host.failure}", "")
+        yield VmJudge(node, side="host")("host-log", "info", f"the guest is the only witness: {host.failure}", "")
     elif (node.gpus or node.rails) and host.log_failure and not silent:
-        yield _Said(node)("host-log", "unknown", host.log_failure, "look whether the account may read the log")
+        yield VmJudge(node, side="host")(
+            "host-log", "unknown", host.log_failure, "look whether the account may read the log"
+        )
     if not passthrough:
         yield from _branch(node, guest, host)
     ahead = host.clock_ahead or 0.0
     if abs(ahead) > CLOCK_OFF:
         message = f"the clock of its host is {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}: so are its logs"
-        yield _Said(node)("host-clock", "warn", message, "set NTP of the host (`ntp` of a play)")
+        yield VmJudge(node, side="host")("host-clock", "warn", message, "set NTP of the host (`ntp` of a play)")
     yield from _uplinks(node, guest, host)
     yield from _settings(node, host)
     yield from place_findings(node, guest.packages, host.settings, host.place)
 
 
-def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") -> Iterator[Finding]:
+def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") -> Iterator[VmFinding]:
     """Yield what the side that owns a GPU says against it; a value that it does not show is not judged here."""
-    said = _Said(node, part, witness)
+    said = VmJudge(node, part, witness)
     if gpu.fault:
         yield said("gpu-fault", "fail", f"nvidia-smi shows no values of it: {gpu.fault}", WORDS["reset_gpu"])
     if gpu.ecc_uncorrected:
@@ -121,37 +113,45 @@ def is_other_branch(guest: str, host: str) -> bool:
     return bool(guest and host) and guest.partition(".")[0] != host.partition(".")[0]
 
 
-def _branch(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[Finding]:
+def _branch(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[VmFinding]:
     own = next((gpu.driver for gpu in guest.gpus if gpu.driver), "")
     if is_other_branch(own, host.driver):
         message = f"the guest's driver {own} is of another branch than the host's {host.driver}"
-        yield _Said(node, "")("driver-branch", "fail", message, "install the guest driver of the host's vGPU release")
+        yield VmJudge(node, side="host")(
+            "driver-branch", "fail", message, "install the guest driver of the host's vGPU release"
+        )
 
 
-def _uplinks(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[Finding]:
+def _uplinks(node: Node, guest: GuestFacts, host: HostFacts) -> Iterator[VmFinding]:
     for rail in node.rails:
         part = rail_part(rail)
         now, best = host.uplink_speed.get(rail.vmnic), host.nominal_speed.get(rail.vmnic)
         if now is not None and best is not None and now < best:
             message = f"{rail.vmnic} runs at {now:g} Gb/s, and can {best:g}"
-            yield _Said(node, part)("uplink-speed", "fail", message, "look at cable, transceiver and switch port")
+            yield VmJudge(node, part, "host")(
+                "uplink-speed", "fail", message, "look at cable, transceiver and switch port"
+            )
         switch, inside = host.switch_mtu.get(rail.interface), guest.interfaces.get(rail.interface)
         if switch is not None and inside is not None and inside.mtu > switch:
             message = f"the interface has an MTU of {inside.mtu}, and the distributed switch {switch}"
-            yield _Said(node, part)("switch-mtu", "fail", message, "raise the MTU of the distributed switch")
+            yield VmJudge(node, part, "host")("switch-mtu", "fail", message, "raise the MTU of the distributed switch")
         others = host.teamed.get(rail.interface, ())
         if others:
             message = f"the uplink of RDMA is teamed with {', '.join(others)}"
-            yield _Said(node, part)("teaming", "fail", message, "leave one uplink on the port group and the switch")
+            yield VmJudge(node, part, "host")(
+                "teaming", "fail", message, "leave one uplink on the port group and the switch"
+            )
 
 
-def _settings(node: Node, host: HostFacts) -> Iterator[Finding]:
+def _settings(node: Node, host: HostFacts) -> Iterator[VmFinding]:
     for pci, others in host.tenants.items():
         if others and any(gpu.host_pci == pci for gpu in node.gpus):
             message = f"it shares the GPU with {', '.join(others)}"
-            yield _Said(node, f"GPU {pci}")("co-tenant", "info", message, "give benchmarks a GPU of their own")
+            yield VmJudge(node, f"GPU {pci}", "host")(
+                "co-tenant", "info", message, "give benchmarks a GPU of their own"
+            )
     uvm = [k for k, v in host.settings.items() if k.endswith(".cfg.enable_uvm") and v.strip() in ("1", "TRUE", "true")]
     rdma = any(rail.rdma_device.startswith(("roce", "rocep")) for rail in node.rails)
     if uvm and rdma:
         message = "unified memory (enable_uvm) is on: the VM cannot move by vMotion"
-        yield _Said(node, "")("uvm", "info", message, "")
+        yield VmJudge(node, side="host")("uvm", "info", message, "")

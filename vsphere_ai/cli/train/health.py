@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, agreed, variable_estate_options, yes_option
+from vsphere_ai.cli.console.options import (
+    FILE,
+    agreed,
+    full_option,
+    variable_estate_options,
+    yes_option,
+)
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Train", 10, "Report whether VMs are fit for training, from guest and host."
+
+
+class _Shown(TypedDict):
+    """What is shown, and how."""
+
+    form: str
+    fail_on: FailOn
+    full: bool
+    learn: bool
+    idle: bool
+    yes: bool
 
 
 @click.command("health")
@@ -26,28 +47,30 @@ HELP_ENTRY = "Train", 10, "Report whether VMs are fit for training, from guest a
 @click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
 @variable_estate_options
 @output_option()
+@full_option
+@fail_on_option
 @yes_option
-def command(what: str, profile: Path | None, dcgm: int | None, form: str, estate: EstateRequest, **flags: bool) -> int:
+def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateRequest, **shown: Unpack[_Shown]) -> int:
     """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.
 
-    Guests and hosts are asked; nothing is changed. Exits 0 when all are well, 1 for a warning or what is not known,
-    2 when a check failed.
+    Guests and hosts are asked; nothing is changed. Exits 0 when all are well or only warnings are reported, 1 when
+    something is not known, 2 when a check failed.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.health import CheckedVmDocument
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training import health_text as text
 
     request = app.HealthRequest(app.meant(what, estate), profile, dcgm or 0)
-    if flags["learn"]:
+    if shown["learn"]:
         click.echo(text.profile_text(app.learn_profile(request, show_event)), nl=False)
         return 0
-    if flags["idle"]:
+    if shown["idle"]:
         vcenter, rows = app.gpu_use(request, show_event)
-        shown = json_text(**text.use_document(vcenter, rows)) if form == "json" else ""
-        click.echo(shown or text.use_text(rows, datetime.now(UTC)))
+        document = text.use_document(vcenter, rows)
+        click.echo(json_text(**document) if shown["form"] == "json" else text.use_text(rows, datetime.now(UTC)))
         return 0
-    result = app.check_health(request, show_event, lambda question: agreed(question, yes=flags["yes"]))
-    found = result.vms, result.estate
-    shown = json_text(**text.health_document(result.vcenter, *found)) if form == "json" else text.health_text(*found)
-    click.echo(shown)
-    return result.exit_code
+    result = app.check_health(request, show_event, lambda question: agreed(question, yes=shown["yes"]))
+    vms = [CheckedVmDocument.of(vm.node, vm.verdict).as_json() for vm in result.vms]
+    look = Look(f"{result.vcenter}: all VMs", full=shown["full"])
+    return show_findings(result.findings, shown["form"], shown["fail_on"], look, vcenter=result.vcenter, vms=vms)

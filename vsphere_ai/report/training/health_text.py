@@ -1,79 +1,13 @@
-"""Health of VMs in words, as JSON, and a profile as YAML."""
+"""Use of the GPUs of VMs as a table and as JSON, and a profile of health as YAML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from vsphere_ai.health.checks import VmHealth
-from vsphere_ai.health.finding import Finding, VmUse, worst
+from vsphere_ai.health.finding import VmUse
 from vsphere_ai.health.profile import MEASURES, Learned
-from vsphere_ai.health.registry import WORDS, step, who
 from vsphere_ai.model.text import counted, safe
-
-
-def health_text(vms: Sequence[VmHealth], estate: Sequence[Finding] = ()) -> str:
-    """Return findings about the estate, and a line per VM with its verdict, and what was found, the worst first."""
-    return "\n".join(_lines(vms, estate))
-
-
-def _lines(vms: Sequence[VmHealth], estate: Sequence[Finding]) -> Iterator[str]:
-    for each in estate:
-        yield f"{WORDS[each.verdict].upper()}  {safe(each.message)}"
-        yield f"  -> {safe(each.remedy)}"
-    names = max([2, *(len(vm.node.vm) for vm in vms)])
-    hosts = max([4, *(len(vm.node.host) for vm in vms)])
-    yield f"{'VM':<{names}}  {'HOST':<{hosts}}  VERDICT"
-    for vm in vms:
-        yield f"{safe(vm.node.vm):<{names}}  {safe(vm.node.host):<{hosts}}  {WORDS[vm.verdict].upper()}"
-        for each in vm.findings:
-            if each.common:
-                continue  # said of the estate
-            yield f"  {WORDS[each.verdict]:<8}  {_sentence(each)}"
-            if each.remedy:
-                yield f"            -> {safe(each.remedy)}"
-    bad = sum(vm.verdict not in ("ok", "info") for vm in vms)
-    yield (f"{counted(len(vms), 'VM')}, {bad} with problems" if bad else f"{counted(len(vms), 'VM')}, all healthy")
-
-
-def _sentence(finding: Finding) -> str:
-    part = f", {safe(finding.part)}" if finding.part else ""
-    side = " (seen by the host)" if finding.witness == "host" else ""
-    trial = " (on trial: it does not count)" if finding.shadow else ""
-    return f"{finding.check}{part}: {safe(finding.message)}{side}{trial}"
-
-
-def health_document(vcenter: str, vms: Sequence[VmHealth], estate: Sequence[Finding] = ()) -> dict[str, object]:
-    """Return the same as values for JSON."""
-    rows = [
-        {
-            "vm": vm.node.vm,
-            "host": vm.node.host,
-            "verdict": WORDS[vm.verdict],
-            "gpus": [
-                {"index": g.index, "host_pci": g.host_pci, "uuid": g.uuid, "profile": g.profile} for g in vm.node.gpus
-            ],
-            "findings": [_row(f) for f in vm.findings],
-        }
-        for vm in vms
-    ]
-    verdict = worst((*estate, *(f for vm in vms for f in vm.findings)))
-    return {"vcenter": vcenter, "verdict": WORDS[verdict], "estate": [_row(f) for f in estate], "vms": rows}
-
-
-def _row(found: Finding) -> dict[str, object]:
-    return {
-        "check": found.check,
-        "verdict": WORDS[found.verdict],
-        "witness": found.witness,
-        "part": found.part,
-        "message": found.message,
-        "remedy": found.remedy,
-        "who": list(who(found)),
-        "step": step(found),
-        "shadow": found.shadow,
-        "common": found.common,
-    }
 
 
 def use_text(rows: Sequence[VmUse], now: datetime) -> str:

@@ -12,6 +12,7 @@ from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance, GateNam
 from vsphere_ai.app.training.health.checked import HealthRequest, check_health
 from vsphere_ai.compat import assessment
 from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.health.finding import sentence
 from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
 
 HEALTHY = "every check"
@@ -46,7 +47,7 @@ def _health(found: Acceptance, emit: Emit) -> Gate:
     for vm in result.vms:
         parts = (*found.parts(vm.node.vm), "input:profile")
         bad = [f for f in vm.findings if f.verdict in WORSE]
-        measured += [Measurement(f.check, WORSE[f.verdict], f.text, parts, test=HEALTHY) for f in bad]
+        measured += [Measurement(f.rule, WORSE[f.verdict], sentence(f), parts, test=HEALTHY) for f in bad]
         if all(f.verdict == "warn" for f in bad):
             text = f"{vm.node.vm}: no check failed" if bad else f"{vm.node.vm}: every check passed"
             measured.append(Measurement(HEALTHY, "pass", text, parts))

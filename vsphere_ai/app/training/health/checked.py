@@ -18,11 +18,13 @@ from vsphere_ai.health import dcgm
 from vsphere_ai.health.answers import Answer
 from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, xid_findings
 from vsphere_ai.health.estate import shared
-from vsphere_ai.health.finding import Finding, Verdict, VmUse, worst
+from vsphere_ai.health.finding import VmFinding, VmJudge, VmUse
 from vsphere_ai.health.profile import Profile
 from vsphere_ai.language.yaml_files.document import Faults, require
 from vsphere_ai.language.yaml_files.merge_keys import load as load_document
 from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.model.finding import Finding, Subject, exit_code
+from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
@@ -49,14 +51,18 @@ class HealthResult:
     estate: tuple[Finding, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
-        """The worst verdict."""
-        return worst((*self.estate, *(f for vm in self.vms for f in vm.findings)))
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found of all of them, then of each VM; a VM of which nothing was found has passed."""
+        return (*self.estate, *(f for vm in self.vms for f in vm.findings or (_passed(vm.node),)))
 
     @property
     def exit_code(self) -> int:
-        """Return 2 where something failed, 1 for a warning or what is not known, else 0."""
-        return {"ok": 0, "info": 0, "warn": 1, "unknown": 1, "fail": 2}[self.verdict]
+        """Return 2 where something failed, 1 where something is not known, else 0."""
+        return exit_code(self.findings)
+
+
+def _passed(node: Node) -> VmFinding:
+    return Finding(Subject("vm", node.vm, host=node.host), "health", "pass", "every check passed")
 
 
 def check_health(
@@ -78,7 +84,7 @@ def check_health(
     history.keep(read.observed, new, now, read.use)
     about += _diagnosed(read, request.dcgm, emit) if request.dcgm else []
     emit(Status(""))
-    made = (judge(each, profile, [f for f in about if f.vm == each.node.vm]) for each in read.observed)
+    made = (judge(each, profile, [f for f in about if f.target.name == each.node.vm]) for each in read.observed)
     vms, estate = shared(tuple(made), profile.common)
     return HealthResult(read.vcenter, vms, estate)
 
@@ -89,18 +95,18 @@ def _question(read: HealthRead, level: int) -> str:
     return f"DCGM level {level} {takes}: {count} of {len(read.observed)} VMs. Continue?"
 
 
-def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[Finding]:
+def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[VmFinding]:
     """Return what DCGM finds, on all VMs at the same time; GPUs that are in use are not put under load."""
-    found: list[Finding] = []
+    found: list[VmFinding] = []
     free: dict[str, Observed] = {}
     for each in (o for o in read.observed if not o.error):
         node, why = each.node, dcgm.not_applicable(each.node, each.guest, passthrough=each.passthrough)
         busy = dcgm.in_use(each.guest) if level >= dcgm.EXCLUSIVE and not why else ""
         if why:
-            found.append(Finding("dcgm", "info", node.vm, node.host, f"not applicable: {why}"))
+            found.append(VmJudge(node)("dcgm", "info", f"not applicable: {why}"))
         elif busy:
             message = f"level {level} was not run: the GPUs are in use by {busy}"
-            found.append(Finding("dcgm", "unknown", node.vm, node.host, message, "end it, or choose level 1"))
+            found.append(VmJudge(node)("dcgm", "unknown", message, "end it, or choose level 1"))
         else:
             free[node.vm] = each
     if free:

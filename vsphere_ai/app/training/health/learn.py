@@ -11,7 +11,7 @@ from vsphere_ai.app.training.health.read import read_health
 from vsphere_ai.benchmarks.statistics import norm
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import Observed, judge
-from vsphere_ai.health.finding import Finding
+from vsphere_ai.health.finding import VmFinding, sentence
 from vsphere_ai.health.profile import MEASURES, Learned, Number, Profile, learned, measured
 from vsphere_ai.model.names.name_ranges import listed
 
@@ -35,10 +35,10 @@ def of_observed(observed: Sequence[Observed]) -> Learned:
     good = {o.node.vm: o for o in observed if o.node.vm not in bad}
     if not good:
         first = next(iter(bad.values()))
-        raise UsageError(first.text, "learn from VMs that are well", rule="health.learn")
+        raise UsageError(sentence(first), "learn from VMs that are well", rule="health.learn")
     own = {vm: learned(o.node, o.guest) for vm, o in good.items()}
     usual = {name: _usual(name, {vm: getattr(p, name) for vm, p in own.items()}) for name in EXACT}
-    left_out = {vm: f.text for vm, f in bad.items()}
+    left_out = {vm: sentence(f) for vm, f in bad.items()}
     for vm, profile in own.items():
         other = [name for name in EXACT if getattr(profile, name) != usual[name]]
         if other:
@@ -51,7 +51,7 @@ def of_observed(observed: Sequence[Observed]) -> Learned:
     return Learned(profile, tuple(o.node.vm for o in like), left_out)
 
 
-def _problem(observed: Observed) -> Finding | None:
+def _problem(observed: Observed) -> VmFinding | None:
     found = judge(observed, Profile()).findings
     return next((f for f in found if f.verdict in ("unknown", "fail")), None)
 

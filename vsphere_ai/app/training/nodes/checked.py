@@ -12,6 +12,7 @@ from vsphere_ai.app.training.nodes.preflight import RDMA, ask_guest, preflight
 from vsphere_ai.errors import Refused, VsphereAiError
 from vsphere_ai.health import answers
 from vsphere_ai.health.answers import read_guest, refined
+from vsphere_ai.health.finding import sentence
 from vsphere_ai.health.preflight import Wanted
 from vsphere_ai.model.nodes import Node
 
@@ -30,7 +31,7 @@ def checked(nodes: Nodes, settings: GuestSettings, wanted: Wanted, emit: Emit, *
     given, states = nodes
     found = preflight(list(map(_askable, given)), settings, wanted, states=states or None, emit=emit)
     if not found.ok:
-        raise Refused("\n".join(each.text for each in found.findings), "correct it and start again", rule=rule)
+        raise Refused("\n".join(sentence(each) for each in found.findings), "correct it and start again", rule=rule)
     return tuple(_with_rest(n, own) for n, own in zip(found.nodes, given, strict=True))
 
 

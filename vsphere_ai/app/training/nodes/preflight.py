@@ -16,7 +16,7 @@ from vsphere_ai.app.training.nodes.facts import NodeState
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.health import answers
 from vsphere_ai.health.answers import Answer, Asked, link_of, read_guest, refined
-from vsphere_ai.health.finding import Finding
+from vsphere_ai.health.finding import VmFinding
 from vsphere_ai.health.preflight import IP_AND_ICMP, Path, Seen, Wanted, preflight_findings
 from vsphere_ai.model.nodes import Node
 
@@ -46,7 +46,7 @@ class Preflight:
     `seen` is what was seen of each by the name of its VM.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[VmFinding, ...]
     nodes: tuple[Node, ...]
     seen: Mapping[str, Seen] = field(default_factory=dict)
 
