@@ -98,9 +98,10 @@ def test_one_message_for_each_defect_and_none_without(name, cli, make_lab, monke
             path.unlink()
         cli("health", playbook, "-i", inventory, "-o", "json", *level, *more)
         assert cli.out, cli.err
-        vms = {vm["vm"]: vm for vm in json.loads(cli.out)["vms"]}
-        found = [(vm, f) for vm in vms.values() for f in vm["findings"] if f["verdict"] != "info"]
-        return vms, [(f["check"], vm["vm"], vm["host"], f["part"]) for vm, f in found]
+        document = json.loads(cli.out)
+        counted = [f for f in document["findings"] if f["verdict"] not in ("pass", "info")]
+        rows = [(f["rule"], f["target"]["name"], f["target"]["host"], f["target"].get("part", "")) for f in counted]
+        return {vm["vm"]: vm for vm in document["vms"]}, rows
 
     assert cli("health", playbook, "-i", inventory, "--learn") == 0, cli.err
     profile = cli.file(cli.out + "interval: 0\n", "profile.yml")

@@ -66,15 +66,15 @@ def test_each_planted_defect_of_a_place_is_found_and_goes_with_it(make_lab, cli,
     def found():
         cli("health", "direct,shared", "-o", "json", "--profile", at_once)
         assert cli.out, cli.err
-        vms = json.loads(cli.out)["vms"]
-        return {(f["check"], f["verdict"], vm["vm"]) for vm in vms for f in vm["findings"] if f["verdict"] != "info"}
+        every = json.loads(cli.out)["findings"]
+        return {(f["rule"], f["verdict"], f["target"]["name"]) for f in every if f["verdict"] not in ("pass", "info")}
 
     assert found() == set()
     for defect, check in CASES:
         lab.set_defects(defect)
         vm = str(defect.get("vm", "direct"))
-        assert found() == {(check, "critical", vm)}, defect
+        assert found() == {(check, "fail", vm)}, defect
     lab.set_defects({"kind": "wrong-function", "vm": "direct", "nic": "vmnic5"})
-    assert found() == {("wrong-function", "critical", "direct"), ("rail-numa", "warning", "direct")}
+    assert found() == {("wrong-function", "fail", "direct"), ("rail-numa", "warning", "direct")}
     lab.set_defects()
     assert found() == set()

@@ -11,6 +11,7 @@ from support.pci_farms import Part, estate_of, planted, shown, slot_number, want
 
 from vsphere_ai.app.training.nodes.facts import Chosen, node_of
 from vsphere_ai.training.exports import nccl_topo
+from vsphere_ai.training.exports.finding import line_of
 from vsphere_ai.training.exports.nccl_topo import check, differences, places
 from vsphere_ai.training.nccl_topo import file_for
 from vsphere_ai.training.node_topology import node_topology
@@ -107,13 +108,13 @@ def test_slot_numbers_of_guests():
     ],
 )
 def test_what_nccl_does_not_read_is_found(text, line):
-    assert [each.line for each in nccl_topo.check(text)][:1] == [line]
+    assert [line_of(each) for each in nccl_topo.check(text)][:1] == [line]
 
 
 def test_a_bridge_without_a_class_is_found():
     text = '<system version="1">\n<cpu numaid="0">\n<pci busid="ffff:ff:01.0">\n<pci busid="0000:03:00.0"/>\n</pci>\n'
     (found,) = nccl_topo.check(f"{text}</cpu>\n</system>\n")
-    assert found.line == 3
+    assert line_of(found) == 3
 
 
 PCI = '<pci busid="0000:{:02x}:00.0" class="0x020000"/>'

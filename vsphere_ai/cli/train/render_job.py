@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
+from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, variable_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.training.launch.export import ExportFinding
+    from vsphere_ai.model.finding import FailOn, Finding, Subject
 
 FORMATS = {
     "hostfile": "Write the host file of Open MPI, or check one.",
@@ -28,18 +30,18 @@ FORMATS = {
 _MORE = """{}
 
     The nodes are those of a training job, looked up now; what is written is read back before it is printed. With
-    --check a FILE of this format is read as its own program reads it, without a connection: exits 1 where that program
-    refuses the file or silently misreads it. Warnings, and what no rule is about, are printed. Changes nothing.
+    --check a FILE of this format is read as its own program reads it, without a connection: exits 2 where that program
+    refuses the file or silently misreads it, else 0. Warnings, and what no rule is about, are printed. Without --check:
+    0 when it is written, 1 when the job is refused. Changes nothing.
 """
 
 
-def show_findings(file: str, findings: Sequence[ExportFinding]) -> int:
-    """Print the findings of a checked file; return 1 where its reader refuses or misreads it, else 0."""
-    for each in findings:
-        click.echo(f"{file}{f':{each.line}' if each.line else ''}: {each.text}")
-    if not findings:
-        click.echo(f"{file}: no issues")
-    return int(any(each.verdict == "fail" for each in findings))
+def show_checked(findings: Sequence[Finding[Subject]], file: Path, form: str, fail_on: FailOn) -> int:
+    """Print the findings of a checked file, and return the exit code; a file without any has passed."""
+    from vsphere_ai.model.finding import Finding, Subject
+
+    passed = Finding(Subject("file", str(file)), "export", "pass", "no issues")
+    return show_findings(findings or (passed,), form, fail_on, Look(wraps=False))
 
 
 def commands() -> list[click.Command]:
@@ -52,7 +54,9 @@ def _command(name: str, words: str) -> click.Command:
     @click.option("-f", "--job", type=FILE, help="The job.")
     @click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file instead.")
     @variable_options
-    def command(job: Path | None, checked: Path | None, estate: EstateRequest) -> int:
+    @output_option()
+    @fail_on_option
+    def command(job: Path | None, checked: Path | None, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
         if (job is None) == (checked is None):
             raise UsageError(
                 "neither a job to write for nor a file to check was given", "give one of -f JOB and --check FILE"
@@ -60,9 +64,11 @@ def _command(name: str, words: str) -> click.Command:
         from vsphere_ai import app
 
         if job is not None:
+            if form != "text":
+                raise UsageError(f"-o {form} is a form of findings, and a job is written", "add --check FILE")
             click.echo(app.export_job(app.JobExportRequest(name, job, estate), show_event), nl=False)
             return 0
-        found = app.check_job_export(name, checked or Path())
-        return show_findings(str(checked), found)
+        file = checked or Path()
+        return show_checked(app.check_job_export(name, file), file, form, fail_on)
 
     return command

@@ -9,12 +9,14 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, gathering, variable_options, width
-from vsphere_ai.cli.train.render_job import show_findings
+from vsphere_ai.cli.train.render_job import show_checked
 
 if TYPE_CHECKING:
     from vsphere_ai.app import TopologyRequest, TopologyResult
+    from vsphere_ai.model.finding import FailOn
 
 
 def _request() -> type[TopologyRequest]:
@@ -36,19 +38,20 @@ def _request() -> type[TopologyRequest]:
     click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
 )
 @output_option(names="vms.vm")
-def command(request: TopologyRequest, folder: Path | None, checked: Path | None, form: str) -> int:
+@fail_on_option
+def command(request: TopologyRequest, folder: Path | None, checked: Path | None, form: str, fail_on: FailOn) -> int:
     """Write NCCL's topology file (NCCL_TOPO_FILE) for the VMs of a PLAYBOOK's set, or those that PATTERN means.
 
     GPUs and NICs stand where the PCI and NUMA tree of the ESXi host has them, under the addresses of the guest. Which
-    RDMA devices are near which GPU, and advice for NUMA nodes, go to stderr. Exits 1 where a VM has no file. Changes
-    nothing but the files of --dir.
+    RDMA devices are near which GPU, and advice for NUMA nodes, go to stderr. Changes nothing but the
+    files of --dir. Exits 0 when it is done, 1 where a VM has no file; with --check 2 where NCCL refuses the file, or
+    hosts differ.
     """
     from vsphere_ai import app
 
     if checked is None:
         return _write(app.nccl_topologies(request, show_event), folder, form)
-    found = app.check_topology(checked, request, show_event)
-    return show_findings(str(checked), found)
+    return show_checked(app.check_topology(checked, request, show_event), checked, form, fail_on)
 
 
 def _write(result: TopologyResult, folder: Path | None, form: str) -> int:

@@ -15,7 +15,7 @@ from vsphere_ai.training.exports import (
     slurm,
     slurm_check,
 )
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import LineFinding
 from vsphere_ai.training.launch import Plan
 
 
@@ -24,7 +24,7 @@ class Export:
     """A format: how it is written, and the problems of a text of it. `has_rails`: RDMA devices stand in it."""
 
     write: Callable[[Plan], str]
-    check: Callable[[str], list[Finding]]
+    check: Callable[[str], list[LineFinding]]
     has_rails: bool = False
 
 

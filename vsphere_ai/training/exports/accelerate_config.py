@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.model.bounded import yaml_documents
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.text import safe
-from vsphere_ai.training.exports.finding import Finding, Verdict
+from vsphere_ai.training.exports.finding import LineFinding, at_line
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers import accelerate
 
@@ -49,28 +50,28 @@ def write(plan: Plan) -> str:
     return "".join(f"--- # {safe(node.vm)}\n{accelerate.config(plan, n)}" for n, node in enumerate(plan.nodes))
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the findings of configurations: each alone, and all of them together."""
     try:
         documents = [each for each in yaml_documents(text) if each.value is not None]
     except ValueError as error:
-        return [Finding(0, f"this is not YAML: {error}")]
+        return [at_line(0, f"this is not YAML: {error}")]
     findings, machines = [], []
     for line, document in documents:
         if not isinstance(document, dict):
-            findings.append(Finding(line, "a configuration is a mapping of keys"))
+            findings.append(at_line(line, "a configuration is a mapping of keys"))
             continue
-        findings += [Finding(line, message, verdict) for message, verdict in _document(document)]
+        findings += [at_line(line, message, verdict) for message, verdict in _document(document)]
         machines.append((line, document))
     ranks = [machine.get("machine_rank") for _, machine in machines]
     for line, machine in machines:
         rank, count = _number(machine, "machine_rank"), _number(machine, "num_machines")
         if rank is not None and ((count is not None and rank >= count) or ranks.count(rank) > 1):
-            findings.append(Finding(line, f"machine_rank {rank} is too large, or there twice"))
+            findings.append(at_line(line, f"machine_rank {rank} is too large, or there twice"))
     common = ("num_machines", "num_processes", "main_process_ip", "main_process_port")
     if len({tuple(str(m.get(name)) for name in common) for _, m in machines}) > 1:
-        findings.append(Finding(0, "the machines do not agree about their number, their processes or the main one"))
-    return findings if documents else [Finding(0, "there is no configuration")]
+        findings.append(at_line(0, "the machines do not agree about their number, their processes or the main one"))
+    return findings if documents else [at_line(0, "there is no configuration")]
 
 
 def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vsphere_ai.model.bounded import yaml_value
-from vsphere_ai.training.exports.finding import Finding, Verdict
+from vsphere_ai.model.finding import Verdict
+from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
@@ -25,10 +26,10 @@ class _Inventory:
 
     hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
-    found: list[Finding] = field(default_factory=list)
+    found: list[LineFinding] = field(default_factory=list)
 
     def report(self, message: str, verdict: Verdict = "fail", line: int = 0) -> None:
-        self.found.append(Finding(line, message, verdict))
+        self.found.append(at_line(line, message, verdict))
 
     def group(self, name: str, line: int = 0) -> None:
         if not _NAME.fullmatch(name) and name not in self.groups:
@@ -44,7 +45,7 @@ class _Inventory:
             self.hosts[name] = "" if address is None else str(address), str(variables.get("ansible_port", ""))
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the findings of an inventory: its form, names of groups and variables, addresses."""
     inventory = _Inventory()
     if _is_ini(text):
@@ -53,24 +54,24 @@ def check(text: str) -> list[Finding]:
         try:
             document = yaml_value(text)
         except ValueError as error:
-            return [Finding(0, f"this is not YAML: {error}")]
+            return [at_line(0, f"this is not YAML: {error}")]
         if not isinstance(document, dict) or not document:
-            return [Finding(0, "an inventory is a mapping of groups")]
+            return [at_line(0, "an inventory is a mapping of groups")]
         if "plugin" in document:
-            return [Finding(0, f"not looked at: a dynamic inventory, of the plugin {document['plugin']}", "info")]
+            return [at_line(0, f"not looked at: a dynamic inventory, of the plugin {document['plugin']}", "info")]
         for name, group in document.items():
             _read_group(str(name), group, inventory)
-    return sorted([*inventory.found, *_together(inventory)])
+    return by_line([*inventory.found, *_together(inventory)])
 
 
-def _together(inventory: _Inventory) -> Iterator[Finding]:
+def _together(inventory: _Inventory) -> Iterator[LineFinding]:
     if not inventory.hosts and not any(f.verdict == "fail" for f in inventory.found):
-        yield Finding(0, "no host is listed", "warn")
+        yield at_line(0, "no host is listed", "warn")
     places = [place for place in inventory.hosts.values() if place[0]]
     if len(set(places)) < len(places):
-        yield Finding(0, "two hosts have the same ansible_host", "warn")
+        yield at_line(0, "two hosts have the same ansible_host", "warn")
     for name in inventory.hosts.keys() & inventory.groups.keys():
-        yield Finding(inventory.groups[name], f"'{name}' is both a host and a group", "warn")
+        yield at_line(inventory.groups[name], f"'{name}' is both a host and a group", "warn")
 
 
 def _is_ini(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vsphere_ai.model.names.written_names import tab_field
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import LineFinding, at_line
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers import tensorflow
 
@@ -35,7 +35,7 @@ def write_tf_config(plan: Plan) -> str:
     return "".join(f"{names[t.node]}\t{t.name}\t{tensorflow.tf_config(cluster, t)}\n" for t in tasks)
 
 
-def check_tf_config(text: str) -> list[Finding]:
+def check_tf_config(text: str) -> list[LineFinding]:
     """Return the problems of values of TF_CONFIG, each alone on a line or behind names and tabs."""
     found, clusters, tasks = [], set(), set()
     for number, line in ((n, x) for n, x in enumerate(text.splitlines(), 1) if x.strip()):
@@ -43,22 +43,22 @@ def check_tf_config(text: str) -> list[Finding]:
             config = _TfConfig.model_validate_json(line.rpartition("\t")[2])
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            found.append(Finding(number, _words(first["loc"], first["msg"])))
+            found.append(at_line(number, _words(first["loc"], first["msg"])))
             continue
         kind, index = config.task.type, config.task.index
         members = config.cluster.get(kind, [])
         if kind != "evaluator" and index >= len(members):
-            found.append(Finding(number, f"the cluster has {len(members)} tasks '{kind}', and this is number {index}"))
+            found.append(at_line(number, f"the cluster has {len(members)} tasks '{kind}', and this is number {index}"))
         if (kind, index) in tasks:
-            found.append(Finding(number, f"the task {kind} {index} is there twice"))
+            found.append(at_line(number, f"the task {kind} {index} is there twice"))
         tasks.add((kind, index))
         clusters.add(json.dumps(config.cluster, sort_keys=True))
         every = [address for own in config.cluster.values() for address in own]
         if len(set(every)) < len(every):
-            found.append(Finding(number, "two tasks have the same address and port"))
+            found.append(at_line(number, "two tasks have the same address and port"))
     if len(clusters) > 1:
-        found.append(Finding(0, "the tasks do not have the same cluster"))
-    return found or ([] if tasks else [Finding(0, "there is no task")])
+        found.append(at_line(0, "the tasks do not have the same cluster"))
+    return found or ([] if tasks else [at_line(0, "there is no task")])
 
 
 def _words(place: tuple[int | str, ...], message: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import LineFinding, at_line
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.launchers.mpi import host_file
 
@@ -35,57 +35,57 @@ def write(plan: Plan) -> str:
     return host_file(plan)
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the findings of a host file of Open MPI. A host may be listed again: its slots are added."""
     bare = _COMMENTS.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     lines = [(number, line.strip()) for number, line in enumerate(bare.splitlines(), 1) if line.strip()]
     findings = [finding for number, line in lines for finding in _line(number, line)]
-    return findings if lines else [Finding(0, "no host is listed")]
+    return findings if lines else [at_line(0, "no host is listed")]
 
 
-def _line(number: int, line: str) -> Iterator[Finding]:
+def _line(number: int, line: str) -> Iterator[LineFinding]:
     host, _, rest = re.sub(r"[ \t\f]+", " ", line).partition(" ")
     if host == "rank":
-        yield Finding(number, "a line of a rank file: not looked at", "info")
+        yield at_line(number, "a line of a rank file: not looked at", "info")
         return
     if host.startswith("+"):
-        yield Finding(number, f"'{host}' is relative to an allocation, and refused in a plain host file")
+        yield at_line(number, f"'{host}' is relative to an allocation, and refused in a plain host file")
     elif not (name := _HOST.fullmatch(host)):
-        yield Finding(number, f"'{host}' is no host")
+        yield at_line(number, f"'{host}' is no host")
     elif _MPICH.fullmatch(name[1]):
-        yield Finding(number, f"'{host}' is a host of that name here; HOST:N is the form of MPICH", "warn")
+        yield at_line(number, f"'{host}' is a host of that name here; HOST:N is the form of MPICH", "warn")
     elif name[1].startswith("-"):
-        yield Finding(number, f"'{host}' begins with a hyphen, which no host name does", "warn")
+        yield at_line(number, f"'{host}' begins with a hyphen, which no host name does", "warn")
     elif _DOTTED.match(name[1]):
-        yield Finding(number, f"'{host}' begins with a digit: Open MPI 4 refuses such a name with dots", "warn")
+        yield at_line(number, f"'{host}' begins with a digit: Open MPI 4 refuses such a name with dots", "warn")
     yield from _options(number, rest)
 
 
-def _options(number: int, rest: str) -> Iterator[Finding]:
+def _options(number: int, rest: str) -> Iterator[LineFinding]:
     left = _OPTION.sub("", rest).strip()
     if left:
-        yield Finding(number, f"'{left}' is none of {KEYS}")
+        yield at_line(number, f"'{left}' is none of {KEYS}")
     slots, most = 0, None
     for name, value in _OPTION.findall(rest):
         if name in _ONE_VERSION:
-            yield Finding(number, f"only {_ONE_VERSION[name]} has {name}=, other versions refuse it", "warn")
+            yield at_line(number, f"only {_ONE_VERSION[name]} has {name}=, other versions refuse it", "warn")
         if name in _WORDS:
             continue
         if name not in _SLOTS | _MOST | _COUNTS:
-            yield Finding(number, f"'{name}={value}' is none of {KEYS}")
+            yield at_line(number, f"'{name}={value}' is none of {KEYS}")
         elif not re.fullmatch(r"\d{1,9}", value, re.ASCII):
-            yield Finding(number, f"'{value}' of {name} is no number")
+            yield at_line(number, f"'{value}' of {name} is no number")
         elif name in _SLOTS:
             slots += int(value)
             if not int(value):
-                yield Finding(number, f"{name}=0 starts nothing on this host", "warn")
+                yield at_line(number, f"{name}=0 starts nothing on this host", "warn")
         elif name in _MOST:
             most = int(value)
     if most is not None and most < slots:
-        yield Finding(number, "max_slots is less than slots")
+        yield at_line(number, "max_slots is less than slots")
 
 
-def check_deepspeed(text: str) -> list[Finding]:
+def check_deepspeed(text: str) -> list[LineFinding]:
     """Return the findings of a host file of DeepSpeed: slots on every line, and no host twice."""
     findings, seen = [], set()
     for number, raw in enumerate(text.splitlines(), 1):
@@ -94,13 +94,13 @@ def check_deepspeed(text: str) -> list[Finding]:
             continue
         match = _DEEPSPEED.match(line)
         if match is None:
-            findings.append(Finding(number, f"'{line}' is not HOST slots=N"))
+            findings.append(at_line(number, f"'{line}' is not HOST slots=N"))
             continue
         if match[1] in seen:
-            findings.append(Finding(number, f"the host {match[1]} is listed twice"))
+            findings.append(at_line(number, f"the host {match[1]} is listed twice"))
         if not int(match[2]):
-            findings.append(Finding(number, "slots=0 starts nothing on this host", "warn"))
+            findings.append(at_line(number, "slots=0 starts nothing on this host", "warn"))
         if rest := line[match.end() :].strip():
-            findings.append(Finding(number, f"DeepSpeed does not read what follows the slots: '{rest}'", "info"))
+            findings.append(at_line(number, f"DeepSpeed does not read what follows the slots: '{rest}'", "info"))
         seen.add(match[1])
-    return findings if seen or findings else [Finding(0, "no host is listed")]
+    return findings if seen or findings else [at_line(0, "no host is listed")]

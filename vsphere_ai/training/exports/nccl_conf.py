@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.names.written_names import line_comment, nccl_value
-from vsphere_ai.training.exports.finding import Finding, Verdict, not_looked_at
+from vsphere_ai.training.exports.finding import LineFinding, at_line, not_looked_at
 from vsphere_ai.training.launch import Plan
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
@@ -58,9 +59,9 @@ def write(plan: Plan) -> str:
     return "\n".join(f"{line_comment(', '.join(names), NODES)}\n{text}" for text, names in parts.items())
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the findings of settings; of names that are not known only the form is checked."""
-    findings: list[Finding] = []
+    findings: list[LineFinding] = []
     seen: dict[tuple[int, str], str] = {}
     others: dict[str, int] = {}
     part = 0
@@ -72,12 +73,12 @@ def check(text: str) -> list[Finding]:
         name, equals, value = line.partition("=")
         if not equals:
             if not line.lstrip().startswith("#"):
-                findings.append(Finding(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
+                findings.append(at_line(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
             continue
-        findings += [Finding(number, message, verdict) for message, verdict in _line(name, value)]
+        findings += [at_line(number, message, verdict) for message, verdict in _line(name, value)]
         if (part, name) in seen:
             verdict: Verdict = "warn" if seen[part, name] == value else "fail"
-            findings.append(Finding(number, f"{name} is set twice: NCCL takes the first", verdict))
+            findings.append(at_line(number, f"{name} is set twice: NCCL takes the first", verdict))
         seen.setdefault((part, name), value)
         if not name.strip().startswith(_OTHERS):
             others.setdefault(name, number)

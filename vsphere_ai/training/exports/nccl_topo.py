@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.exports.finding import Finding
+from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line
 from vsphere_ai.training.nccl_topo import SWITCH, written
 from vsphere_ai.training.topology import devices_of
 
@@ -48,40 +48,40 @@ class Element:
     has_apostrophes: bool = False
 
 
-def read(text: str) -> tuple[Element | None, list[Finding]]:
+def read(text: str) -> tuple[Element | None, list[LineFinding]]:
     """Return the root of a file, and what keeps NCCL from reading it; its parser is stricter than XML."""
     if (begun := text.rfind("<!--")) > text.rfind("-->"):
-        return None, [Finding(text.count("\n", 0, begun) + 1, "the comment is not closed")]
+        return None, [at_line(text.count("\n", 0, begun) + 1, "the comment is not closed")]
     root = Element("", {}, 0)
     open_, at, line = [root], 0, 1
     for number, match in enumerate(_TAG.finditer(text)):
         if text[at : match.start()].strip(" \r\n"):
-            return None, [Finding(line, "NCCL's parser expects an element here")]
+            return None, [at_line(line, "NCCL's parser expects an element here")]
         line += text.count("\n", at, match.start())
         if number > 2 * MOST_ELEMENTS or len(open_) > MOST_LEVELS:
             limits = f"{MOST_ELEMENTS} elements, or {MOST_LEVELS} levels"
-            return None, [Finding(line, f"a topology file has no more than {limits}")]
+            return None, [at_line(line, f"a topology file has no more than {limits}")]
         start, at = line, match.end()
         line += text.count("\n", match.start(), at)
         closing, name, attributes, single = match.groups()
         if name is None:
             continue
         if closing and attributes:
-            return None, [Finding(start, f"</{name}> has attributes or blanks, which NCCL's parser refuses")]
+            return None, [at_line(start, f"</{name}> has attributes or blanks, which NCCL's parser refuses")]
         if closing:
             if open_[-1].name != name:
-                return None, [Finding(start, f"</{name}> closes {open_[-1].name or 'nothing'}")]
+                return None, [at_line(start, f"</{name}> closes {open_[-1].name or 'nothing'}")]
             open_.pop()
             continue
         made = _element(name, attributes, start)
         open_[-1].children.append(made)
         open_ += [] if single else [made]
     if text[at:].strip(" \r\n"):
-        return None, [Finding(line, "NCCL's parser expects an element here")]
+        return None, [at_line(line, "NCCL's parser expects an element here")]
     if len(open_) > 1:
-        return None, [Finding(open_[-1].line, f"<{open_[-1].name}> is not closed")]
+        return None, [at_line(open_[-1].line, f"<{open_[-1].name}> is not closed")]
     if [each.name for each in root.children] != ["system"]:
-        return None, [Finding(1, "a topology file is one <system>")]
+        return None, [at_line(1, "a topology file is one <system>")]
     return root.children[0], []
 
 
@@ -102,13 +102,13 @@ def _element(name: str, text: str, line: int) -> Element:
     return Element(name, attributes, line, dropped=tuple(dropped), twice=tuple(twice), has_apostrophes=has_apostrophes)
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the problems of a topology file."""
     root, found = read(text)
-    return sorted(found) if root is None else sorted(_faults(root))
+    return by_line(found) if root is None else by_line(_faults(root))
 
 
-def differences(text: str, node: Node) -> list[Finding]:
+def differences(text: str, node: Node) -> list[LineFinding]:
     """Return where a file without faults differs from the host of a node: devices, switches, NUMA nodes."""
     theirs, ours = places(text), places(written(node))
     found = []
@@ -116,11 +116,11 @@ def differences(text: str, node: Node) -> list[Finding]:
         name = next((d.name for d in devices_of(node) if d.guest_pci == bus), "device")
         line, place = theirs.get(bus, (0, ()))
         if bus not in ours:
-            found.append(Finding(line, f"{node.vm} has no device at {bus}"))
+            found.append(at_line(line, f"{node.vm} has no device at {bus}"))
         elif bus not in theirs:
-            found.append(Finding(0, f"{name} of {node.vm} ({bus}) is missing"))
+            found.append(at_line(0, f"{name} of {node.vm} ({bus}) is missing"))
         elif place != ours[bus][1]:
-            found.append(Finding(line, f"{name} of {node.vm} ({bus}) is {_shown(ours[bus][1])}, not {_shown(place)}"))
+            found.append(at_line(line, f"{name} of {node.vm} ({bus}) is {_shown(ours[bus][1])}, not {_shown(place)}"))
     return found
 
 
@@ -144,71 +144,71 @@ def _shown(place: tuple[str, ...]) -> str:
     return f"on NUMA node {numa}{' below ' if switches else ''}{', '.join(switches)}"
 
 
-def _faults(root: Element) -> Iterator[Finding]:
+def _faults(root: Element) -> Iterator[LineFinding]:
     if not root.attributes.get("version", "").startswith("1"):
-        yield Finding(root.line, 'NCCL reads version="1" only')
+        yield at_line(root.line, 'NCCL reads version="1" only')
     yield from _counted(root)
     seen: dict[tuple[str, str], int] = {}
     for parent in _every(root):
         for each in parent.children:
             if each.name not in _BELOW.get(parent.name, ()) and parent.name in _BELOW:
-                yield Finding(each.line, f"NCCL ignores <{each.name}> in <{parent.name}>", "warn")
+                yield at_line(each.line, f"NCCL ignores <{each.name}> in <{parent.name}>", "warn")
         yield from _limits(parent)
         key = {"cpu": "numaid", "pci": "busid"}.get(parent.name)
         if key is None:
             continue
         value = parent.attributes.get(key)
         if value is None:
-            yield Finding(parent.line, f"<{parent.name}> has no {key}")
+            yield at_line(parent.line, f"<{parent.name}> has no {key}")
         elif (parent.name, value) in seen:
-            yield Finding(parent.line, f"{key} {value} is there twice, first on line {seen[parent.name, value]}")
+            yield at_line(parent.line, f"{key} {value} is there twice, first on line {seen[parent.name, value]}")
         else:
             seen[parent.name, value] = parent.line
             yield from _cpu(parent) if parent.name == "cpu" else _pci(parent)
 
 
-def _counted(root: Element) -> Iterator[Finding]:
+def _counted(root: Element) -> Iterator[LineFinding]:
     counted = [each for each in _every(root) if each.name in KNOWN]
     if len(counted) > MOST_COUNTED:
         text = f"this is the 256th element of {len(counted)}: NCCL's XML parser is limited to 256 nodes"
-        yield Finding(counted[MOST_COUNTED].line, text)
+        yield at_line(counted[MOST_COUNTED].line, text)
 
 
-def _limits(each: Element) -> Iterator[Finding]:
+def _limits(each: Element) -> Iterator[LineFinding]:
     for name in each.twice:
-        yield Finding(each.line, f"{name} of <{each.name}> is there twice", "warn")
+        yield at_line(each.line, f"{name} of <{each.name}> is there twice", "warn")
     if each.has_apostrophes:
-        yield Finding(each.line, "values in apostrophes are read by NCCL 2.27.3 and later", "warn")
+        yield at_line(each.line, "values in apostrophes are read by NCCL 2.27.3 and later", "warn")
     if len(each.name) > LONGEST:
-        yield Finding(each.line, f"the name of an element is longer than {LONGEST} characters")
+        yield at_line(each.line, f"the name of an element is longer than {LONGEST} characters")
     if len(each.children) > MOST_SUBNODES:
-        yield Finding(each.line, f"<{each.name}> has more than {MOST_SUBNODES} children, which NCCL refuses")
+        yield at_line(each.line, f"<{each.name}> has more than {MOST_SUBNODES} children, which NCCL refuses")
     if each.dropped:
         names = ", ".join(each.dropped)
-        yield Finding(
+        yield at_line(
             each.line, f"<{each.name}> has more than {MOST_ATTRIBUTES} attributes and blanks: NCCL drops {names}"
         )
     for name, value in each.attributes.items():
         if len(value) > LONGEST:
-            yield Finding(each.line, f"the value of {name} is longer than {LONGEST} characters")
+            yield at_line(each.line, f"the value of {name} is longer than {LONGEST} characters")
 
 
-def _cpu(each: Element) -> Iterator[Finding]:
+def _cpu(each: Element) -> Iterator[LineFinding]:
     if not re.fullmatch(r"-1|\d+", each.attributes["numaid"]):
-        yield Finding(each.line, f"'{each.attributes['numaid']}' is no number of a NUMA node")
+        yield at_line(each.line, f"'{each.attributes['numaid']}' is no number of a NUMA node")
     mask = each.attributes.get("affinity")
     if mask is not None and not _MASK.fullmatch(mask):
-        yield Finding(each.line, f"'{mask}' is no mask of CPUs such as 00000000,0000ffff")
+        yield at_line(each.line, f"'{mask}' is no mask of CPUs such as 00000000,0000ffff")
 
 
-def _pci(each: Element) -> Iterator[Finding]:
+def _pci(each: Element) -> Iterator[LineFinding]:
     bus, kind = each.attributes["busid"], each.attributes.get("class")
     if not _BUS_ID.fullmatch(bus):
-        yield Finding(each.line, f"'{bus}' is no PCI address in lower case such as 0000:03:00.0")
+        yield at_line(each.line, f"'{bus}' is no PCI address in lower case such as 0000:03:00.0")
     if kind is None and each.children:
-        yield Finding(each.line, f"{bus} has no class, and NCCL finds none for a device that the guest does not have")
+        yield at_line(each.line, f"{bus} has no class, and NCCL finds none for a device that the guest does not have")
     elif kind is not None and not _CLASS.fullmatch(kind):
-        yield Finding(each.line, f"'{kind}' is no class such as 0x030200")
+        yield at_line(each.line, f"'{kind}' is no class such as 0x030200")
 
 
 def _every(root: Element) -> Iterator[Element]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from vsphere_ai.training.exports.finding import Finding, not_looked_at
+from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line, not_looked_at
 
 FILE = "### "
 MOST_IN_RANGE = 65_536
@@ -105,7 +105,7 @@ def _numbers(inner: str) -> Iterator[str]:
         yield from (f"{number:0{len(match[1])}d}" for number in range(first, last + 1))
 
 
-def check(text: str) -> list[Finding]:
+def check(text: str) -> list[LineFinding]:
     """Return the findings of one file or several: form of lines, names, devices, numbers."""
     files, findings = _Files(), []
     for number, file, line in _lines(text):
@@ -114,19 +114,19 @@ def check(text: str) -> list[Finding]:
             files.unknown.setdefault(line.split()[0], number)
             continue
         if left := _PAIR.sub("", line).strip():
-            findings.append(Finding(number, f"'{left}' is not KEY=VALUE: Slurm refuses the file"))
+            findings.append(at_line(number, f"'{left}' is not KEY=VALUE: Slurm refuses the file"))
             continue
         try:
             findings += list(_READERS[file](files, number, pairs, dict(_PAIR.findall(line))))
         except ValueError as error:
-            findings.append(Finding(number, str(error)))
+            findings.append(at_line(number, str(error)))
     findings += _references(files)
     findings += not_looked_at("keys", files.unknown)
     if not text.strip():
         findings.append(
-            Finding(0, f"no node is defined; several files stand below '{FILE}slurm.conf' and so on", "warn")
+            at_line(0, f"no node is defined; several files stand below '{FILE}slurm.conf' and so on", "warn")
         )
-    return sorted(findings)
+    return by_line(findings)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
@@ -160,7 +160,7 @@ def _file_of(text: str) -> str:
     return "gres.conf" if is_gres and not has_more else "slurm.conf"
 
 
-def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[Finding]:
+def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
     files.is_slurm_conf = True
     if "nodename" in pairs:
         if pairs["nodename"].upper() == "DEFAULT":
@@ -170,7 +170,7 @@ def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[
             files.nodes.update((name, (number, pairs.get("gres", files.default_gres))) for name in own)
         yield from _unknown(files, number, shown, _NODE)
         for message, is_corrected in _shape(pairs):
-            yield Finding(number, message, "warn" if is_corrected else "fail")
+            yield at_line(number, message, "warn" if is_corrected else "fail")
     elif "partitionname" in pairs or "nodeset" in pairs:
         if "nodeset" in pairs:
             files.sets.add(pairs["nodeset"])
@@ -181,7 +181,7 @@ def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[
         yield from _unknown(files, number, shown, _SINGLE)
 
 
-def _gres(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[Finding]:
+def _gres(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _GRES)
     if pairs.get("autodetect", "off").lower() != "off":
         files.is_detected = True
@@ -193,21 +193,21 @@ def _gres(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[s
     devices = expanded(path) if path else []
     count = _COUNT.fullmatch(pairs["count"]) if "count" in pairs else None
     if "count" in pairs and count is None:
-        yield Finding(number, f"Count={pairs['count']} is no number, with K, M, G or T behind it")
+        yield at_line(number, f"Count={pairs['count']} is no number, with K, M, G or T behind it")
     elif count is not None and devices and int(count[1]) != len(devices):
-        yield Finding(number, f"Count={pairs['count']}, and File names {len(devices)} devices", "warn")
+        yield at_line(number, f"Count={pairs['count']}, and File names {len(devices)} devices", "warn")
     if not devices and not files.is_detected and "autodetect" not in pairs:
-        yield Finding(number, "a gpu without File, MultipleFiles or AutoDetect is bound to no device", "warn")
+        yield at_line(number, "a gpu without File, MultipleFiles or AutoDetect is bound to no device", "warn")
     if "links" in pairs and not re.fullmatch(r"-?\d+(,-?\d+)*", pairs["links"], re.ASCII):
-        yield Finding(number, f"Links={pairs['links']} is no list of whole numbers")
+        yield at_line(number, f"Links={pairs['links']} is no list of whole numbers")
     if devices:
         files.gres_lines.append((number, own, pairs.get("type", ""), len(devices)))
 
 
-def _topology(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[Finding]:
+def _topology(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _SWITCH)
     if "nodes" in pairs and "switches" in pairs:
-        yield Finding(number, "a switch has Nodes or Switches, and not both")
+        yield at_line(number, "a switch has Nodes or Switches, and not both")
     below = tuple(expanded(pairs["switches"])) if "switches" in pairs else ()
     if "nodes" in pairs:
         files.named += [(number, "node", n) for n in expanded(pairs["nodes"]) if n.upper() != "ALL"]
@@ -219,30 +219,30 @@ def _topology(files: _Files, number: int, pairs: Mapping[str, str], shown: Mappi
 _READERS = {"slurm.conf": _slurm, "gres.conf": _gres, "topology.conf": _topology}
 
 
-def _unknown(files: _Files, number: int, shown: Mapping[str, str], known: frozenset[str]) -> Iterator[Finding]:
+def _unknown(files: _Files, number: int, shown: Mapping[str, str], known: frozenset[str]) -> Iterator[LineFinding]:
     for name in shown:
         if name.lower() not in known:
             files.unknown.setdefault(name, number)
     yield from ()
 
 
-def _references(files: _Files) -> Iterator[Finding]:
+def _references(files: _Files) -> Iterator[LineFinding]:
     for number, what, name in files.named:
         if what == "node" and not files.is_slurm_conf:
             continue  # the nodes are in a file that is not here
         if name not in (files.switches if what == "switch" else {*files.nodes, *files.sets}):
-            yield Finding(number, f"there is no {what} {name}")
+            yield at_line(number, f"there is no {what} {name}")
     yield from _cycles(files.switches)
     for name, (number, gres) in files.nodes.items():
         own = [(kind, count) for _, nodes, kind, count in files.gres_lines if name in nodes or not nodes]
         if own and not files.is_detected and (other := _other_gres(gres, own)):
-            yield Finding(number, f"{name} has Gres={gres or '(none)'}, and gres.conf says {other}")
+            yield at_line(number, f"{name} has Gres={gres or '(none)'}, and gres.conf says {other}")
     untyped = [number for number, gres in files.nodes.values() if gres]
     if untyped and not files.gres_types:
-        yield Finding(min(untyped), "Gres= needs GresTypes=gpu in slurm.conf", "warn")
+        yield at_line(min(untyped), "Gres= needs GresTypes=gpu in slurm.conf", "warn")
 
 
-def _cycles(switches: Mapping[str, tuple[int, tuple[str, ...]]]) -> Iterator[Finding]:
+def _cycles(switches: Mapping[str, tuple[int, tuple[str, ...]]]) -> Iterator[LineFinding]:
     for name, (number, below) in switches.items():
         reached: set[str] = set()
         left = list(below)
@@ -252,7 +252,7 @@ def _cycles(switches: Mapping[str, tuple[int, tuple[str, ...]]]) -> Iterator[Fin
                 reached.add(switch)
                 left += switches.get(switch, (0, ()))[1]
         if name in reached:
-            yield Finding(number, f"the switch {name} is below itself")
+            yield at_line(number, f"the switch {name} is below itself")
 
 
 def _other_gres(gres: str, lines: Iterable[tuple[str, int]]) -> str:

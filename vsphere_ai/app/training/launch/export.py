@@ -16,17 +16,13 @@ from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.training.exports import EXPORTS
-from vsphere_ai.training.exports.finding import Finding, faults
+from vsphere_ai.training.exports.finding import LineFinding, faults, in_file, line_of
 from vsphere_ai.training.launch import Plan
 from vsphere_ai.training.machine import Machine
 
 FORMATS = tuple(EXPORTS)
 TOPOLOGY = "/etc/nccl-topo.xml"
 """Where exports expect the topology file of a node, which `render nccl-topo` writes."""
-
-
-ExportFinding = Finding
-"""What `check_job_export` returns."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +53,12 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
         emit(Remark(RULE, note))
     text = export.write(plan)
     for each in faults(export.check(text)):
-        said = f"what was written cannot be read back: line {each.line}: {each.message}"
+        said = f"what was written cannot be read back: line {line_of(each)}: {each.message}"
         raise StepFailed(said, REPORT_IT, rule="internal")
     return text
 
 
-def check_job_export(format: str, path: Path) -> list[Finding]:
+def check_job_export(format: str, path: Path) -> tuple[LineFinding, ...]:
     """Return the problems of a file in a format; `InputError` when it cannot be read."""
     require(path, "file")
-    return EXPORTS[format].check(quotable_text(path))
+    return in_file(EXPORTS[format].check(quotable_text(path)), str(path), format)

@@ -20,7 +20,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.security.files import make_private_folder, not_written, write_output
 from vsphere_ai.security.state_dir import file_name
 from vsphere_ai.training.exports import nccl_topo
-from vsphere_ai.training.exports.finding import Finding, faults
+from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line, faults, in_file, line_of
 from vsphere_ai.training.node_topology import NodeTopology, files, node_topology
 
 NO_GUESTS = "the inventory has no guests: section, so that addresses are those of vCenter's slot numbers (unverified)"
@@ -77,7 +77,7 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
     result = TopologyResult(tuple(node_topology(node, unasked.get(node.vm, "")) for node in nodes))
     for _, text in result.files:
         for each in faults(nccl_topo.check(text)):
-            said = f"what was written cannot be read back: line {each.line}: {each.message}"
+            said = f"what was written cannot be read back: line {line_of(each)}: {each.message}"
             raise StepFailed(said, REPORT_IT, rule="internal")
     return result
 
@@ -107,7 +107,7 @@ def save_topologies(result: TopologyResult, folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(written))
 
 
-def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) -> list[Finding]:
+def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) -> tuple[LineFinding, ...]:
     """Return the problems of a topology file; for VMs also where it differs from the hosts of the VMs.
 
     `UsageError` when there is no such file.
@@ -115,14 +115,14 @@ def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) ->
     require(path, "file")
     text = quotable_text(path)
     found = nccl_topo.check(text)
-    if faults(found) or not request.what:
-        return found
-    return sorted([*found, *_against(text, nccl_topologies(request, emit))])
+    if request.what and not faults(found):
+        found = by_line([*found, *_against(text, nccl_topologies(request, emit))])
+    return in_file(found, str(path), "nccl-topo")
 
 
-def _against(text: str, result: TopologyResult) -> Iterator[Finding]:
+def _against(text: str, result: TopologyResult) -> Iterator[LineFinding]:
     for each in result.found:
         if each.gaps:
-            yield from (Finding(0, f"{each.node.vm}: {gap}") for gap in each.gaps)
+            yield from (at_line(0, f"{each.node.vm}: {gap}") for gap in each.gaps)
         else:
             yield from nccl_topo.differences(text, each.node)
