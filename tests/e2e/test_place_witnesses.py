@@ -75,6 +75,6 @@ def test_each_planted_defect_of_a_place_is_found_and_goes_with_it(make_lab, cli,
         vm = str(defect.get("vm", "direct"))
         assert found() == {(check, "fail", vm)}, defect
     lab.set_defects({"kind": "wrong-function", "vm": "direct", "nic": "vmnic5"})
-    assert found() == {("wrong-function", "fail", "direct"), ("rail-numa", "warning", "direct")}
+    assert found() == {("wrong-function", "fail", "direct"), ("rail-numa", "warn", "direct")}
     lab.set_defects()
     assert found() == set()
