@@ -110,6 +110,16 @@ def test_vms_that_fit_on_gpus_and_not_beside_each_other_are_not_decided():
     assert found.explanation.startswith("on GPUs they fit, but esx02: ")
 
 
+@pytest.mark.parametrize("small", [1, 2, 3])
+def test_other_places_are_searched_where_the_first_ones_do_not_hold(small):
+    """Only the small VM has the memory on esx02, whichever of them finds GPUs there first."""
+    three = [vm(n, memory_gb=30 if n == small else 100) for n in (1, 2, 3)]
+    found = verdict(esx(make.ESX1), esx(make.ESX2, memory_gb=60), *three, on=(1, 2, 3))
+    assert isinstance(found, Fit)
+    assert found.assignment[three[small - 1].ref][0] == "esx02"
+    assert [found.assignment[v.ref][0] for v in three].count("esx01") == 2
+
+
 def test_a_loss_after_which_vms_fit_on_gpus_only_is_not_decided():
     facts = esx(make.ESX1), esx(make.ESX2, memory_gb=60), vm(1, memory_gb=100)
     found = verdict(*facts, spare_hosts=1, occasion="ha_restart")

@@ -17,6 +17,7 @@ from vsphere_ai.admission.gpus import Question
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.restart import Loss
+from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, Undecided
 from vsphere_ai.model.facts import Facts
@@ -123,6 +124,24 @@ class Elsewhere:
             situation.leave(ref)
         return self._against(situation, [self._machine(ref) for ref in sorted(moved)], moved)
 
+    def other_places(self, question: Question) -> Mapping[str, str] | None:
+        """Return hosts (names) that take all VMs which power on, each beside the others; None where none were found."""
+        near = {d.name: d.hosts for d in question.demands if d.running_on is None}
+        situation, names = self.situation.copy(), {facts.ref: name for name, facts in self._hosts.items()}
+        for ref in near:
+            situation.leave(ref)
+        # that not all of its memory is reserved is no matter of a host
+        vms = [replace(self._machine(ref), demands_all_memory=()) for ref in near]
+        vms.sort(key=lambda vm: (-(vm.reserved_mb or 0), vm.name))
+
+        def hosts(vm: Machine) -> Iterator[Facts]:
+            home = situation.view.estate.host_of(vm.ref)
+            at = home.name if home else ""
+            yield from (self._hosts[n] for n in sorted(near[vm.ref], key=lambda n: (n != at, n)) if n in self._hosts)
+
+        found = placed(vms, situation, self.occasion, hosts)
+        return None if found is None else {vm: names[host] for vm, host in found.items()}
+
     @cached_property
     def _after(self) -> Situation:
         """A copy that is changed for a loss, and changed back: what is reckoned once for all VMs is kept."""
@@ -177,15 +196,18 @@ class Elsewhere:
 def with_admission(answer: Answer, narrowed: Question, elsewhere: Elsewhere, spare: int) -> Answer:
     """Return what holds of an answer about GPUs once hosts are asked to take VMs together.
 
-    That one assignment does not hold proves nothing of others: then it is not decided. A refusal has the reasons of
-    hosts that take its VMs for no other reason, too.
+    That one assignment does not hold proves nothing of others: these are searched with a limit, and where none is found
+    it is not decided. A refusal has the reasons of hosts that take its VMs for no other reason, too.
     """
     if not isinstance(answer, Fit):
         reasons = elsewhere.words(answer.vms, elsewhere.near(answer.vms) - {*answer.lost})
         return replace(answer, explanation=f"{answer.explanation}; {reasons}") if reasons else answer
     chosen = {vm: host for vm, (host, _) in answer.assignment.items() if host}
     if why := elsewhere.why_not_there(chosen):
-        return Undecided(f"on GPUs they fit, but {why}", tuple(chosen), assignment=answer.assignment)
+        other = _other(narrowed, elsewhere)
+        if other is None:
+            return Undecided(f"on GPUs they fit, but {why}", tuple(chosen), assignment=answer.assignment)
+        answer, chosen = other, {vm: host for vm, (host, _) in other.assignment.items() if host}
     if spare:
         homes = sorted({d.running_on or chosen.get(d.name, "") for d in narrowed.demands} - {""})
         losses = map(frozenset, combinations(homes, min(spare, len(homes))))
@@ -197,3 +219,13 @@ def with_admission(answer: Answer, narrowed: Question, elsewhere: Elsewhere, spa
                     f"after the loss of {names} they fit on GPUs, but {why}", tuple(outcome), lost=(*lost,)
                 )
     return answer
+
+
+def _other(question: Question, elsewhere: Elsewhere) -> Fit | None:
+    """Return places on GPUs of hosts that take all VMs together; None where none were found."""
+    hosts = elsewhere.other_places(question)
+    if hosts is None:
+        return None
+    bound = (replace(d, hosts=frozenset({hosts[d.name]})) if d.name in hosts else d for d in question.demands)
+    answer = solve(question.farm, tuple(bound))
+    return answer if isinstance(answer, Fit) else None
