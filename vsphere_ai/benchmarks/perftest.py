@@ -1,7 +1,7 @@
 """Tables of perftest (`ib_write_bw`, `ib_read_lat` …), and rails of a VM that are slower than the others.
 
-The columns are found by their heads; MB/sec are 2²⁰ bytes per second, Gb/sec 10⁹ bits (linux-rdma/perftest,
-src/perftest_resources.c). The table is read and not the JSON, which was no JSON in several releases.
+The columns are found by their heads; MB/sec and, since March 2024, MiB/sec are 2²⁰ bytes per second, Gb/sec 10⁹ bits
+(linux-rdma/perftest, src/perftest_parameters.c). The file of ``--out_json`` has no unit: it is that of the options.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from statistics import median
 
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.nccl_run import printed
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Rail
 
@@ -24,7 +26,9 @@ HALF = 0.75
 """A rail below this share of the median runs at half speed, or less: links lose lanes and generations by halves."""
 
 _TITLE = re.compile(
-    r"^\s*(RDMA_(?:Write|Read)|Send|Atomic\w*|RDMA_Atomic\w*) (?:Bidirectional )?(?:Post List )?(BW|Latency) Test"
+    r"(?<!\S)(RDMA_(?:Write|Read)(?:_imm)?|Send(?:_imm)?|(?:RDMA_)?Atomic\w*|Raw Ethernet)"
+    r"(?: (?:CMP_AND_SWAP|FETCH_AND_ADD|Bidirectional|Post List|forwarding|Multicast))* (BW|Latency)"
+    r"(?: (?:Bidirectional|Post List|forwarding|Multicast))* Test"
 )
 _HEADS = re.compile(r"(#bytes|#sl|#iterations|(?:\d[\d.]*% percentile|[\w%]+(?: \w+)?)\[[^\]]{1,12}\])")
 _DEVICE = re.compile(r"\bDevice\s*:\s*(\S+)")
@@ -39,6 +43,8 @@ class PerftestRun:
     title: str = ""
     device: str = ""
     link: str = ""
+    unit: str = ""
+    """Of a bandwidth without one in the heads, as in JSON: empty while it is not known."""
     columns: tuple[str, ...] = ()
     rows: list[Mapping[str, float]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -46,14 +52,21 @@ class PerftestRun:
     @property
     def bandwidth(self) -> float | None:
         """The best average bandwidth in Gb/s (10⁹ bits per second); None where there is none."""
-        found = [value for row in self.rows if (value := _gigabits(row)) is not None]
+        found = [value for row in self.rows if (value := _gigabits(row)) is not None and is_possible(value)]
+        return max(found, default=None)
+
+    @property
+    def shown_bandwidth(self) -> float | None:
+        """The best average bandwidth of a file of JSON, whose unit is that of the options of the run."""
+        found = [row["BW_average"] for row in self.rows if is_possible(row.get("BW_average", -1.0))]
         return max(found, default=None)
 
     @property
     def latency(self) -> float | None:
         """The typical latency of the smallest message in µs, its average where no typical one is printed."""
         row = min(self.rows, key=lambda r: r.get("#bytes", 0), default={})
-        return row.get("t_typical[usec]", row.get("t_avg[usec]"))
+        names = ("t_typical[usec]", "t_typical", "t_avg[usec]", "t_avg")
+        return next((row[name] for name in names if name in row), None)
 
 
 def parse_perftest(lines: Iterable[str]) -> tuple[PerftestRun, ...]:
@@ -61,7 +74,7 @@ def parse_perftest(lines: Iterable[str]) -> tuple[PerftestRun, ...]:
     runs: list[PerftestRun] = []
     for line in lines:
         text = line[:MAX_LINE]
-        title = _TITLE.match(text)
+        title = _TITLE.search(text)
         if title and len(runs) < MAX_RUNS:
             runs.append(PerftestRun(f"{title[1]} {title[2]}"))
         elif "#bytes" in text:
@@ -80,17 +93,72 @@ def _read(run: PerftestRun, text: str) -> None:
     elif link and not run.columns:
         run.link = link[1]
     elif run.columns and text.strip()[:1].isdigit():
-        values = [printed(token) for token in text.split()]
+        values = [_value(token) for token in text.split()]
         if len(values) == len(run.columns) and len(run.rows) < MAX_ROWS:
-            run.rows.append({c: v.value for c, v in zip(run.columns, values, strict=True) if v})
+            run.rows.append({c: v for c, v in zip(run.columns, values, strict=True) if v is not None})
     elif _FAULT.search(text) and len(run.faults) < 20:
         run.faults.append(text.strip()[:200])
 
 
+def _value(token: str) -> float | None:
+    if token.lower().lstrip("+-") == "inf":
+        return float(token)
+    found = printed(token.removeprefix("-"))
+    return None if found is None else -found.value if token.startswith("-") else found.value
+
+
+def is_possible(bandwidth: float) -> bool:
+    """Return whether a bandwidth is one: perftest prints negative and infinite ones of a run that went wrong.
+
+    Source: linux-rdma/perftest, issue 82.
+    """
+    return isfinite(bandwidth) and bandwidth >= 0
+
+
+_UNITS = {"Gb/sec": 1.0, "MB/sec": 2**20 * 8 / 1e9, "MiB/sec": 2**20 * 8 / 1e9}
+"""Gb/s of one of each unit."""
+
+
 def _gigabits(row: Mapping[str, float]) -> float | None:
-    if "BW average[Gb/sec]" in row:
-        return row["BW average[Gb/sec]"]
-    return row["BW average[MB/sec]"] * 2**20 * 8 / 1e9 if "BW average[MB/sec]" in row else None
+    found = (row[head] * factor for unit, factor in _UNITS.items() if (head := f"BW average[{unit}]") in row)
+    return next(found, None)
+
+
+_RESULTS = (
+    *("MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate", "t_min", "t_max", "t_typical"),
+    *("t_avg", "t_stdev", "bw_avg", "msgRate_avg"),
+)
+
+
+def parse_perftest_json(text: str) -> PerftestRun | None:
+    """Return the run of a file of ``--out_json``; None where it is none. With a service level its key is not quoted."""
+    try:
+        data = json_value(re.sub(r"(?m)^(\s*)sl:", r'\1"sl":', text))
+    except ValueError:
+        return None
+    info, results = (data.get("test_info"), data.get("results")) if isinstance(data, dict) else (None, None)
+    if not isinstance(info, dict) or not isinstance(results, dict):
+        return None
+    values = {name: float(value) for name in _RESULTS if isinstance(value := results.get(name), int | float)}
+    if "bw_avg" in values:
+        values.setdefault("BW_average", values["bw_avg"])
+    words = {name: info[name] for name in ("test", "Device", "Link_type") if isinstance(info.get(name), str)}
+    title = words.get("test", "").replace("_Test", "").replace("_BW", " BW").replace("_Latency", " Latency")
+    return PerftestRun(title, words.get("Device", ""), words.get("Link_type", ""), rows=[values] if values else [])
+
+
+def perftest_checks(run: PerftestRun) -> Iterator[Finding]:
+    """Yield what is wrong with a run as a file shows it."""
+    for fault in run.faults[:3]:
+        yield of_run(
+            "rdma.failed", "fail", f"perftest: {fault}", "look at device, GID index and firewall of both sides"
+        )
+    impossible = [v for row in run.rows for name, v in row.items() if "BW" in name and not is_possible(v)]
+    if impossible:
+        text = f"a bandwidth of {impossible[0]:g} is impossible: the run went wrong"
+        yield of_run("rdma.impossible", "fail", text, "run it again, longer")
+    elif not run.rows and not run.faults:
+        yield of_run("rdma.not-measured", "unknown", "the table has no rows: the run did not end")
 
 
 @dataclass(frozen=True)

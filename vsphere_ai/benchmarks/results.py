@@ -9,6 +9,8 @@ from vsphere_ai.benchmarks.baseline import Expected, compare, gate
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
+from vsphere_ai.benchmarks.perftest import PerftestRun
+from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure, alike
 from vsphere_ai.model.finding import Finding
 
@@ -32,17 +34,31 @@ class ParsedRun:
 
 
 @dataclass(frozen=True)
+class ParsedOther:
+    """What a file has of another benchmark: a run of perftest, or the iterations of a training run; with its checks."""
+
+    file: str
+    run: PerftestRun | Throughput
+    checks: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
 class ParseResult:
-    """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one."""
+    """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one.
+
+    `others` are runs of perftest and of Megatron in files without output of nccl-tests.
+    """
 
     runs: tuple[ParsedRun, ...]
     missing: tuple[Finding, ...] = ()
     learned: tuple[Expected, ...] = ()
+    others: tuple[ParsedOther, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """Return 0 when every run passed and nothing is missing, else 1; also where there is no run."""
-        return 0 if self.runs and all(is_passed(r.checks) for r in self.runs) and is_passed(self.missing) else 1
+        checks = [*(run.checks for run in self.runs), *(other.checks for other in self.others)]
+        return 0 if checks and all(map(is_passed, checks)) and is_passed(self.missing) else 1
 
 
 def judge_runs(

@@ -1,6 +1,8 @@
 """Log lines of Megatron-LM: time and throughput per iteration, after the warm-up, and what is to say of them.
 
-Two versions of the line are known: with a time stamp and the throughput per GPU (`--log-throughput`), and without.
+A line has fields between ``|`` in any order, ``name: value`` or ``name value``; versions and forks spell them in their
+own way (Megatron-LM, Megatron-DeepSpeed, FlagScale, Primus). Megatron-Bridge prints ``Step Time : 12.3s GPU
+utilization: 450.1MODEL_TFLOP/s/GPU``.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from vsphere_ai.model.finding import Finding
 MAX_LINE, MAX_ITERATIONS = 4096, 100_000
 UNSTEADY = 0.1
 """Spread of the iterations' times above which the median says little."""
-_LINE = re.compile(r"\biteration\s+(\d{1,12})/\s*(\d{1,12}) \|(.*)")
-_FIELD = re.compile(r"\s*([^|:]{1,60}):\s*([^|\s]{1,40})\s*(?:\||$)")
+_LINE = re.compile(r"\biteration\s+(\d{1,12})/\s*(\d{1,12})\s*\|(.*)")
+_FIELD = re.compile(r"\s*([^|]{1,80}?)\s*(?::\s*|\s)([^|\s:]{1,40})\s*$")
+_BRIDGE = re.compile(r"Step Time\s*:\s*([\d.]{1,20})\s*s\b.{0,40}?GPU utilization:\s*([\d.]{1,20})\s*MODEL_TFLOP/s/GPU")
+_TFLOPS = ("throughput per gpu (tflop/s/gpu)", "throughput per gpu (tflops/gpu)", "tflops/gpu", "tflops")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Iteration:
     """
 
     number: int
-    of: int
+    of: int | None
     time: float
     tflops: float | None = None
     batch: int | None = None
@@ -55,7 +59,7 @@ def parse_megatron(lines: Iterable[str]) -> tuple[Iteration, ...]:
     found: list[Iteration] = []
     for line in lines:
         match = _LINE.search(line[:MAX_LINE])
-        iteration = _iteration(match) if match else None
+        iteration = _iteration(match) if match else _of_bridge(line[:MAX_LINE], len(found) + 1)
         if iteration and len(found) < MAX_ITERATIONS:
             found.append(iteration)
     return tuple(found)
@@ -74,7 +78,8 @@ def throughput(iterations: Sequence[Iteration], warmup: int = 5) -> Throughput |
 
 
 def _iteration(match: re.Match[str]) -> Iteration | None:
-    fields = {name.strip(): value for name, value in _FIELD.findall(match[3])}
+    parts = (_FIELD.match(part) for part in match[3].split("|"))
+    fields = {found[1].strip().lower(): found[2] for found in parts if found}
     time = _number(fields.get("elapsed time per iteration (ms)"))
     if time is None or time <= 0:
         return None
@@ -86,12 +91,23 @@ def _iteration(match: re.Match[str]) -> Iteration | None:
         int(match[1]),
         int(match[2]),
         time,
-        _number(fields.get("throughput per GPU (TFLOP/s/GPU)")),
+        next((value for name in _TFLOPS if (value := _number(_now(fields.get(name)))) is not None), None),
         int(batch) if batch is not None else None,
         _loss(fields.get("lm loss")),
         int(skipped or 0),
         int(bad or 0),
     )
+
+
+def _now(text: str | None) -> str | None:
+    """Return the value of now of ``491.8/492.9``, which is now and on average."""
+    return text.partition("/")[0] if text is not None else None
+
+
+def _of_bridge(line: str, number: int) -> Iteration | None:
+    match = _BRIDGE.search(line)
+    seconds = _number(match[1]) if match else None
+    return Iteration(number, None, seconds * 1e3, _number(match[2])) if match and seconds else None
 
 
 def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Iterator[Finding]:

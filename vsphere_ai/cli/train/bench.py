@@ -59,7 +59,9 @@ def _parse_request() -> type[ParseRequest]:
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
 @output_option()
 def parse(request: ParseRequest, summary: bool, form: str) -> int:
-    """Read output of nccl-tests (text or JSON, - is standard input), check it, and compare it; needs no connection.
+    """Read and check output of nccl-tests, perftest (text or JSON) or Megatron; needs no connection.
+
+    - is standard input. Runs of nccl-tests are compared with a baseline and with published figures.
 
     Exits 1 when a run failed a check, when a measurement of the baseline is missing, or when there is no run.
     """

@@ -10,8 +10,9 @@ from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun
 from vsphere_ai.benchmarks.perftest import RailRate
+from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure
-from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
+from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult
 from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
 from vsphere_ai.benchmarks.slow_part.search import Outcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
@@ -35,7 +36,9 @@ def size_text(size: float) -> str:
 
 def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
     """Return every run with its table, checks and published figures, then what is missing."""
-    blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs] or ["no output of nccl-tests was found"]
+    blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs]
+    blocks += ["\n".join(_other_lines(each)) for each in result.others]
+    blocks = blocks or ["no output of nccl-tests, perftest or Megatron was found"]
     missing = ["\n".join(check_lines(result.missing))] if result.missing else []
     learned = ["\n".join(learned_lines(result.learned))] if result.learned else []
     return "\n\n".join([*blocks, *missing, *learned])
@@ -116,7 +119,48 @@ def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
 def parsed_document(result: ParseResult) -> dict[str, object]:
     """Return the runs as JSON values."""
     runs = [_run_document(each) for each in result.runs]
-    return {"passed": not result.exit_code, "runs": runs, "missing": result.missing, "learned": result.learned}
+    others = [_other_document(each) for each in result.others]
+    return {
+        "passed": not result.exit_code,
+        "runs": runs,
+        "others": others,
+        "missing": result.missing,
+        "learned": result.learned,
+    }
+
+
+def _other_document(parsed: ParsedOther) -> dict[str, object]:
+    run = parsed.run
+    if isinstance(run, Throughput):
+        figures = {
+            "iterations": run.iterations,
+            "ms": run.time,
+            "tflops": run.tflops,
+            "samples_per_second": run.samples,
+        }
+        return {"file": parsed.file, "benchmark": "megatron", **figures, "checks": parsed.checks}
+    figures = {"gbits": run.bandwidth, "latency_us": run.latency, "bandwidth_without_unit": run.shown_bandwidth}
+    about = {"title": run.title, "device": run.device, "link": run.link}
+    return {"file": parsed.file, "benchmark": "perftest", **about, **figures, "checks": parsed.checks}
+
+
+def _other_lines(parsed: ParsedOther) -> Iterator[str]:
+    run, where = parsed.run, f"{parsed.file}: " if parsed.file else ""
+    if isinstance(run, Throughput):
+        rates = [f"{run.tflops:.1f} TFLOP/s per GPU" if run.tflops is not None else "TFLOP/s not logged"]
+        rates += [f"{run.samples:.1f} samples/s"] if run.samples is not None else []
+        yield safe(f"{where}Megatron, {counted(run.iterations, 'iteration')} after the warm-up")
+        yield f"  {run.time:.1f} ms per iteration (spread {run.spread:.1%}), {', '.join(rates)}"
+    else:
+        about = ", ".join(filter(None, (run.title or "perftest", run.device, run.link)))
+        yield safe(f"{where}{about}")
+        if run.bandwidth is not None:
+            yield f"  bandwidth: {run.bandwidth:.2f} Gb/s"
+        elif run.shown_bandwidth is not None:
+            yield f"  bandwidth: {run.shown_bandwidth:g} in the unit of the run's options (Gb/s with --report_gbits)"
+        if run.latency is not None:
+            yield f"  latency: {run.latency:g} µs"
+    yield from check_lines(parsed.checks)
 
 
 def _run_document(parsed: ParsedRun) -> dict[str, object]:

@@ -1,8 +1,9 @@
-"""Output of nccl-tests in files: read, checked, compared with a baseline and with published figures."""
+"""Output of benchmarks in files: read and checked; nccl-tests compared with a baseline and published figures."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,9 @@ from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_json import MAX_JSON, parse_json
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text
-from vsphere_ai.benchmarks.results import ParsedRun, ParseResult, Started, judge_runs
+from vsphere_ai.benchmarks.perftest import PerftestRun, parse_perftest, parse_perftest_json, perftest_checks
+from vsphere_ai.benchmarks.programs.megatron import megatron_checks, parse_megatron, throughput
+from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult, Started, judge_runs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.security.files import reading, write_output
@@ -22,11 +25,15 @@ from vsphere_ai.security.files import reading, write_output
 STDIN = "-"
 MAX_INPUT = 1 << 30
 """Bytes of a file that are read."""
+MOST_KEPT = 100_000
+WARM_UP = 2
+"""Iterations of a log of training that are not measured: the first one or two are slower."""
+_OTHER = re.compile(r"\bTest\b|#bytes|^\s*\d+\s+[-\d.]|Device\s+:|Link type|Couldn't|[Ff]ailed|\biteration\b|Step Time")
 
 
 @dataclass(frozen=True)
 class ParseRequest:
-    """Files with output of nccl-tests, text or JSON, ``-`` being standard input.
+    """Files with output of nccl-tests or perftest, text or JSON, or a log of Megatron; ``-`` is standard input.
 
     `ranks` is the number of ranks the runs were started with, `gpu` their GPU (such as A100), where the text does not
     say it. `tolerance` is the share by which a result may be below the `baseline`; `learned` is a file to write.
@@ -43,9 +50,24 @@ class ParseRequest:
 def parse_nccl(request: ParseRequest) -> ParseResult:
     """Read files and judge their runs; `InputError` when the baseline is none, `UsageError` when a file is missing."""
     expected = baseline_of(request.baseline)
-    found = [(str(file), run) for file in request.files for run in _runs_of(file)]
+    read = [(str(file), _runs_of(file)) for file in request.files]
+    found = [(file, run) for file, (runs, _) in read for run in runs]
     judged = judge_runs(found, expected, request.tolerance, Started(request.ranks, request.gpu))
-    return replace(judged, learned=_learned(judged.runs, request))
+    others = tuple(other for file, (_, lines) in read for other in others_in(file, lines))
+    return replace(judged, learned=_learned(judged.runs, request), others=others)
+
+
+def others_in(file: str, lines: Sequence[str] | PerftestRun) -> Iterator[ParsedOther]:
+    """Yield what lines have of perftest and of Megatron, or the run of perftest that was read of JSON."""
+    if isinstance(lines, PerftestRun):
+        yield ParsedOther(file, lines, tuple(perftest_checks(lines)))
+        return
+    for run in parse_perftest(lines):
+        yield ParsedOther(file, run, tuple(perftest_checks(run)))
+    iterations = parse_megatron(lines)
+    total = throughput(iterations, min(WARM_UP, len(iterations) - 1)) if iterations else None
+    if total is not None:
+        yield ParsedOther(file, total, tuple(megatron_checks(iterations, iterations[-1].number, WARM_UP)))
 
 
 def baseline_of(file: Path | None) -> tuple[Expected, ...]:
@@ -78,7 +100,11 @@ def write_baseline(file: Path, learned: Sequence[Expected]) -> tuple[Expected, .
     return tuple(learned)
 
 
-def _runs_of(file: Path) -> tuple[NcclRun, ...]:
+Found = tuple[tuple[NcclRun, ...], Sequence[str] | PerftestRun]
+"""Runs of nccl-tests, and where there are none the run of perftest, or the lines that may be another benchmark's."""
+
+
+def _runs_of(file: Path) -> Found:
     if str(file) == STDIN:
         return _read(sys.stdin.buffer)
     require(file, "file")
@@ -89,13 +115,24 @@ def _runs_of(file: Path) -> tuple[NcclRun, ...]:
         raise UsageError(f"{file} cannot be read: {error.strerror}", "give the output of nccl-tests") from None
 
 
-def _read(stream: BinaryIO) -> tuple[NcclRun, ...]:
-    first = stream.readline(MAX_LINE)
+def _read(stream: BinaryIO) -> Found:
+    first, kept = stream.readline(MAX_LINE), list[str]()
     if first.lstrip()[:1] == b"{":
         text = (first + stream.read(MAX_JSON)).decode("utf-8", "replace")
         run = parse_json(text)
-        return (run,) if run else parse_text(text.splitlines())
-    return parse_text(_lines(first, stream))
+        if run is None and (other := parse_perftest_json(text)) is not None:
+            return (), other
+        return ((run,), ()) if run else (parse_text(text.splitlines()), ())
+    runs = parse_text(_keeping(_lines(first, stream), kept))
+    return runs, () if runs else kept
+
+
+def _keeping(lines: Iterator[str], kept: list[str]) -> Iterator[str]:
+    """Yield lines, and keep those that another benchmark than nccl-tests may have printed."""
+    for line in lines:
+        if len(kept) < MOST_KEPT and _OTHER.search(line):
+            kept.append(line)
+        yield line
 
 
 def _lines(first: bytes, stream: BinaryIO) -> Iterator[str]:

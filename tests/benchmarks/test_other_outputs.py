@@ -1,0 +1,145 @@
+"""Output of perftest and of Megatron as versions and forks print it, in files."""
+
+import json
+import math
+
+import pytest
+
+from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
+from vsphere_ai.benchmarks.perftest import parse_perftest, parse_perftest_json, perftest_checks
+from vsphere_ai.benchmarks.programs.megatron import parse_megatron
+from vsphere_ai.report.training.benchmark_text import parsed_document, parsed_text
+
+RULE = "-" * 87
+TABLE = f"""{RULE}
+                    {{title}}
+ Dual-port       : OFF          Device         : mlx5_0
+ Number of qps   : 1            Transport type : IB
+ Link type       : Ethernet
+{RULE}
+ #bytes     #iterations    BW peak[{{unit}}]    BW average[{{unit}}]   MsgRate[Mpps]
+ 65536      5000             {{peak}}             {{average}}             0.743
+{RULE}
+"""
+
+
+def text(title="RDMA_Write BW Test", unit="Gb/sec", average="390.12", peak="391.00"):
+    return TABLE.format(title=title, unit=unit, average=average, peak=peak)
+
+
+@pytest.mark.parametrize(
+    ("title", "known"),
+    [
+        ("RDMA_Write BW Test", "RDMA_Write BW"),
+        ("RDMA_Write_imm BW Test", "RDMA_Write_imm BW"),
+        ("RDMA_Read Bidirectional BW Test", "RDMA_Read BW"),
+        ("Send Bidirectional Post List BW Test", "Send BW"),
+        ("Send BW Multicast Test", "Send BW"),
+        ("Atomic FETCH_AND_ADD BW Test", "Atomic BW"),
+        ("Atomic CMP_AND_SWAP Latency Test", "Atomic Latency"),
+        ("Raw Ethernet BW Test", "Raw Ethernet BW"),
+        ("RDMA_Write BW Post List Test", "RDMA_Write BW"),
+    ],
+)
+def test_titles(title, known):
+    (run,) = parse_perftest(text(title).splitlines())
+    assert (run.title, run.device, run.link, len(run.rows)) == (known, "mlx5_0", "Ethernet", 1)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("Gb/sec", 1.0), ("MB/sec", 8.388608e-3), ("MiB/sec", 8.388608e-3)])
+def test_units(unit, factor):
+    (run,) = parse_perftest(text(unit=unit, average="46500.5").splitlines())
+    assert run.bandwidth == pytest.approx(46500.5 * factor)
+
+
+@pytest.mark.parametrize("value", ["-1.00", "inf", "-inf"])
+def test_an_impossible_bandwidth_is_a_fault_and_no_result(value):
+    (run,) = parse_perftest(text(average=value).splitlines())
+    assert run.bandwidth is None
+    assert [f.rule for f in perftest_checks(run)] == ["rdma.impossible"]
+
+
+def test_a_title_without_rows_has_failed():
+    (run,) = parse_perftest([line for line in text().splitlines() if "65536" not in line])
+    assert [(f.rule, f.verdict) for f in perftest_checks(run)] == [("rdma.not-measured", "unknown")]
+
+
+def test_a_table_with_a_service_level_and_the_load_of_the_processor():
+    heads = " #bytes     #sl     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]   CPU_Util[%]"
+    (run,) = parse_perftest([f"{' ' * 20}RDMA_Write BW Test", heads, " 65536 3 5000 391.0 390.1 0.7 12.5"])
+    assert run.bandwidth == 390.1
+
+
+def json_text(results, **info):
+    return json.dumps({"test_info": {"test": "RDMA_Write_BW_Test", "Device": "mlx5_0", **info}, "results": results})
+
+
+def test_json_has_no_unit():
+    run = parse_perftest_json(json_text({"MsgSize": 65536, "n_iterations": 5000, "BW_average": 390.1, "BW_peak": 391}))
+    assert (run.title, run.device, run.bandwidth, run.shown_bandwidth) == ("RDMA_Write BW", "mlx5_0", None, 390.1)
+    assert list(perftest_checks(run)) == []
+
+
+def test_json_with_a_service_level_is_read_all_the_same():
+    broken = json_text({"MsgSize": 2, "t_typical": 1.9}).replace('"MsgSize"', '\nsl: 0,\n"MsgSize"')
+    assert parse_perftest_json(broken).latency == 1.9
+
+
+@pytest.mark.parametrize("other", ["", "{", "[]", "{}", '{"results": {}}', '{"test_info": {}, "results": []}'])
+def test_other_json_is_none(other):
+    assert parse_perftest_json(other) is None
+
+
+NOW = " [2026-11-20 10:00:00.123456] iteration       20/     100 | consumed samples:  5120 | elapsed time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 491.8 | global batch size:   256 | lm loss: 2.5E+00 | number of nan iterations:   0 |"  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("line", "time", "tflops", "batch"),
+    [
+        (NOW, 1234.5, 491.8, 256),
+        (NOW.replace(" 491.8 ", " 491.8/492.9 "), 1234.5, 491.8, 256),  # Primus: now and average
+        ("[default7]: iteration 20/ 100 | elapsed time per iteration (ms): 9.5 | TFLOPs: 151.2 |", 9.5, 151.2, None),
+        ("==> iteration 20/100 | global batch size: 256 | tflops/gpu: 151.2 | elapsed time per iteration (ms): 9.5 |",
+         9.5, 151.2, 256),
+        ("iteration 20/ 100 | elapsed time per iteration (ms) 1234.5 | lm loss 2.5 |", 1234.5, None, None),
+        ("12: Step Time : 12.3s GPU utilization: 450.1MODEL_TFLOP/s/GPU", 12300.0, 450.1, None),
+    ],
+)  # fmt: skip
+def test_lines_of_training(line, time, tflops, batch):
+    (found,) = parse_megatron([line])
+    assert (found.time, found.tflops, found.batch) == (pytest.approx(time), tflops, batch)
+
+
+def parsed(tmp_path, *texts):
+    files = [tmp_path / f"{n}.txt" for n in range(len(texts))]
+    for file, content in zip(files, texts, strict=True):
+        file.write_text(content)
+    return parse_nccl(ParseRequest(files))
+
+
+def test_files_of_all_benchmarks_are_read(tmp_path):
+    log = "\n".join(NOW.replace(" 20/", f" {n}/") for n in range(1, 9))
+    found = parsed(tmp_path, text(), log, json_text({"MsgSize": 2, "BW_average": 390.1}), text(unit="MiB/sec"))
+    assert found.exit_code == 0
+    shown = parsed_text(found)
+    for words in (
+        "390.12 Gb/s",
+        "1234.5 ms per iteration",
+        "491.8 TFLOP/s per GPU",
+        "in the unit of the run's options",
+    ):
+        assert words in shown
+    benchmarks = [each["benchmark"] for each in parsed_document(found)["others"]]
+    assert benchmarks == ["perftest", "megatron", "perftest", "perftest"]
+
+
+def test_what_went_wrong_exits_1_and_what_is_nothing_says_so(tmp_path):
+    assert parsed(tmp_path, text(average="inf")).exit_code == 1
+    nothing = parsed(tmp_path, "hello\n")
+    assert nothing.exit_code == 1
+    assert "no output of nccl-tests, perftest or Megatron was found" in parsed_text(nothing)
+
+
+def test_the_loss_of_a_line_may_be_no_number():
+    (found,) = parse_megatron([NOW.replace("2.5E+00", "nan")])
+    assert math.isnan(found.loss)
