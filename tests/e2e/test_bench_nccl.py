@@ -68,7 +68,7 @@ def test_a_search_names_the_uplink_of_a_vm_with_one_rail(bench, cli):
     bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.55})
     (found,) = bench("trn-0[123456]", bisect=True).found
     assert (found.kind, found.vm, found.host, found.vmnic) == ("uplink", "trn-03", "esx03.lab.local", "vmnic4")
-    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--layers")
+    given = ("-i", bench.lab.directory / "connection.yml", "--min", "64M", "--max", "256M", "--transports")
     assert cli("bench", "nccl", "trn-0[123456]", *given) == 1
     table = {line.split("  ")[0]: line.split()[2:] for line in cli.out.splitlines() if line.startswith("trn-")}
     assert list(table) == ["trn-01, trn-02", "trn-03, trn-04", "trn-05, trn-06"]

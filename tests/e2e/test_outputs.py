@@ -58,18 +58,18 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
     assert planned["moid"] is None
     assert sets.found["moid"]["reasons"] == [AFTER_APPLY]
 
-    assert set(sets.values("output", "-f", playbook).values()) == {None, 29500}
+    assert set(sets.values("output", playbook).values()) == {None, 29500}
     assert (sets.code, sets.rules) == (1, {(f"train-0{n}", "output.no-vm") for n in range(1, 5)})
-    assert sets("output", "-f", playbook, "-o", "env") == 1
+    assert sets("output", playbook, "-o", "env") == 1
     assert not cli.out
 
     assert sets("apply", playbook, "--yes") == 0
     assert all(address in cli.out.partition("OUTPUTS")[2] for address in planned["nodes"])
-    now = sets.values("output", "-f", playbook)
+    now = sets.values("output", playbook)
     assert (sets.code, now) == (0, {**planned, "moid": now["moid"]})
     assert now["moid"].startswith("vm-")
 
-    assert sets("output", "-f", playbook, "-o", "env") == 0
+    assert sets("output", playbook, "-o", "env") == 0
     assert dict(part.split("=") for part in shlex.split(cli.out)) == {
         "MASTER_ADDR": "172.16.1.10",
         "ENDPOINT": "10.20.0.11:29500",
@@ -78,21 +78,21 @@ def test_outputs_are_planned_refused_before_apply_and_observed_after_it(sets, cl
         "PROFILE": "grid_a100-10c",
         "PORT": "29500",
     }
-    assert sets("output", "-f", playbook, "-o", "hostfile") == 0
+    assert sets("output", playbook, "-o", "hostfile") == 0
     assert cli.out.splitlines() == [f"{address} slots=1" for address in planned["nodes"]]
-    assert sets("output", "port", "-f", playbook, "-o", "hostfile") == 64
+    assert sets("output", playbook, "port", "-o", "hostfile") == 64
 
     grown = cli.file(FULL.replace("[01:04]", "[01:05]") + OUTPUTS)
-    sets.values("output", "-f", grown)
+    sets.values("output", grown)
     assert sets.rules == {("train-05", "output.no-vm")}
     other = cli.file(FULL.replace("grid_a100-10c", "grid_a100-20c") + OUTPUTS)
-    sets.values("output", "profile", "-f", other)
+    sets.values("output", other, "profile")
     assert sets.rules == {("train-01", "output.stale")}
 
 
 @pytest.mark.parametrize(("name", "text"), [("nodse", FULL + OUTPUTS), ("", FULL)], ids=["unknown", "none"])
 def test_an_output_that_the_playbook_does_not_have(sets, cli, name, text):
-    assert sets("output", *([name] if name else []), "-f", cli.file(text)) == 64
+    assert sets("output", cli.file(text), *([name] if name else [])) == 64
 
 
 def test_random_sets_are_as_their_plan_says(sets, cli):
@@ -114,7 +114,7 @@ def test_random_sets_are_as_their_plan_says(sets, cli):
     planned = sets.values("plan", playbook)
     later = {name for name, each in sets.found.items() if AFTER_APPLY in each["reasons"]}
     assert sets("apply", playbook, "--yes") == 0
-    now = sets.values("output", "-f", playbook)
+    now = sets.values("output", playbook)
     assert not sets.rules
     assert {name: now[name] for name in now if name not in later} == {
         n: v for n, v in planned.items() if n not in later

@@ -116,7 +116,7 @@ def test_the_first_steps_need_nothing_but_the_wheel(prefix, tmp_path):
     assert run("--version").strip() == f"vsphere-ai, version {__version__}"
     try:
         run("lab", "up")
-        run("examples", "--copy", "first")
+        run("examples", "--to", "first")
         shown = run("plan", "-i", "first/inventories/lab.yml", "first/playbooks/hardware-upgrade.yml")
         assert "train-[01:04]" in shown
         assert "shared_direct" in run("explain", "graphics")

@@ -19,7 +19,7 @@ def test_install_and_take_the_first_steps(prefix, tmp_path):
     user = User(tmp_path / "user", None, "docs/install.md", program=prefix / "bin" / "vsphere-ai")
     try:
         user.types("vsphere-ai lab up")
-        user.types("vsphere-ai examples ai-ready-cluster --copy first")
+        user.types("vsphere-ai examples ai-ready-cluster --to first")
         screen = user.types("vsphere-ai plan first/playbooks/ai-ready-cluster.yml")
         assert "2 hosts reboot" in screen
         assert "train-[01:03]" in screen

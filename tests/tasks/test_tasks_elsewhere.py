@@ -111,7 +111,7 @@ def test_run_from_ansible(tmp_path, lab):
     user = User(tmp_path, lab, "docs/ansible.md")
     user.environment |= {"ANSIBLE_HOME": str(tmp_path / "home"), "ANSIBLE_NOCOLOR": "1"}
     user.environment["ANSIBLE_COLLECTIONS_PATH"] = str(tmp_path / "home" / "collections")
-    user.types("vsphere-ai examples integrations/ansible --copy .")
+    user.types("vsphere-ai examples integrations/ansible --to .")
     user.types("ansible-galaxy collection install ./integrations/ansible")
     task = {"vsphere_ai.farm.apply": {"playbook": "playbooks/hardware-upgrade.yml", "inventory": str(INVENTORY)}}
     user.writes("site.yml", json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
@@ -126,7 +126,7 @@ def test_run_from_ansible(tmp_path, lab):
 def test_run_in_ci(tmp_path, lab):
     """What a pipeline does, typed by hand: the plan is saved, its comment is written, exactly it is applied."""
     user = User(tmp_path, lab, "docs/ci.md")
-    user.types("vsphere-ai examples integrations/ci --copy .")
+    user.types("vsphere-ai examples integrations/ci --to .")
     user.reads_own("integrations/ci/gitlab/vsphere-ai.gitlab-ci.yml")
     forge = Forge("gitlab")
     user.environment |= {

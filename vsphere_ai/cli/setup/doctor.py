@@ -11,6 +11,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, variable_estate_options
+from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -20,17 +21,16 @@ HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing priv
 
 
 @click.command("doctor")
+@click.argument("playbook", required=False, type=FILE)
 @variable_estate_options
 @output_option()
 @fail_on_option
 @click.option(
     "--permissions",
-    "playbook",
-    metavar="PLAYBOOK",
-    type=FILE,
+    is_flag=True,
     help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
 )
-def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: FailOn) -> int:
+def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: FailOn, *, permissions: bool) -> int:
     """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
 
     Exits 0 when nothing or only warnings are reported, 1 when something is not known, 2 when something fails. With
@@ -39,6 +39,9 @@ def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: Fa
     """
     from vsphere_ai import app
 
+    if permissions == (playbook is None):
+        text = "--permissions is about a PLAYBOOK" if permissions else f"{playbook} is not looked at"
+        raise UsageError(text, "give both, as in: vsphere-ai doctor --permissions PLAYBOOK")
     if playbook is not None:
         return _permissions(playbook, form, estate)
     return show_findings(app.doctor(estate, show_event), form, fail_on, Look(wraps=False))

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from vsphere_ai.cli.console.options import to_option
+
 HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
 
 
@@ -18,14 +20,12 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 
 @click.command("examples")
 @click.argument("name", required=False, default="", metavar="[NAME]", shell_complete=_names)
-@click.option(
-    "--copy",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+@to_option(
+    "Copy it, or all of them, below DIR; a file that is there with another content is kept.",
+    click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Copy it, or all of them, below DIR; a file that is there with another content is kept.",
 )
-def command(name: str, folder: Path | None) -> None:
+def command(name: str, to: Path | None) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 
     NAME may be a folder (integrations/ci): then its examples are listed or copied.
@@ -37,8 +37,8 @@ def command(name: str, folder: Path | None) -> None:
     from vsphere_ai.app.project.example_files import copy_examples, example, examples
     from vsphere_ai.cli.console.streams import fitted
 
-    if folder is not None:
-        copied = copy_examples(name, folder)
+    if to is not None:
+        copied = copy_examples(name, to)
         for path, unchanged in copied:
             click.echo(f"{path} is there already, the same." if unchanged else f"{path} is written.")
     elif name and not examples(name):

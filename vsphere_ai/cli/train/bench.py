@@ -112,7 +112,9 @@ def _options() -> type[NcclOptions]:
     _options,
     click.option("--pairwise", is_flag=True, help="Measure every pair of VMs."),
     click.option("--bisect", is_flag=True, help="Search for the slow part."),
-    click.option("--layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."),
+    click.option(
+        "--transports", "layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."
+    ),
     NO_PREFLIGHT,
     click.option(
         "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."

@@ -143,7 +143,9 @@ def _burn() -> type[BurnOptions]:
     _burn,
     click.option("--minutes", type=click.FloatRange(0.05, 1440), default=25.0, show_default=True, help="How long."),
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the weights and samples."),
-    click.option("--size", type=click.IntRange(64), default=4096, show_default=True, help="Rows of each layer."),
+    click.option(
+        "--rows", "size", type=click.IntRange(64), default=4096, show_default=True, help="Rows of each layer."
+    ),
     click.option("--layers", type=_COUNT, default=4, show_default=True, help="Layers."),
     click.option("--steps", type=_COUNT, default=200, show_default=True, help="Steps of a cycle."),
     click.option(

@@ -18,12 +18,12 @@ HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other prog
 
 
 @click.command("output")
+@click.argument("playbook", type=FILE)
 @click.argument("name", metavar="[NAME]", required=False, default="")
-@click.option("-f", "--playbook", type=FILE, required=True, help="The playbook whose outputs these are.")
 @variable_options
 @output_option("text", "json", "env", "hostfile")
-def command(name: str, playbook: Path, form: str, estate: EstateRequest) -> int:
-    """Print the outputs of a playbook, or the one called NAME, as vCenter and the guests show them now.
+def command(playbook: Path, name: str, form: str, estate: EstateRequest) -> int:
+    """Print the outputs of PLAYBOOK, or the one called NAME, as vCenter and the guests show them now.
 
     No file of an earlier run is read. Exits 1, with nothing but JSON on standard output, when a VM is missing, off or
     not ready, when its guest reports another address, or when the playbook says something else now. `env` are

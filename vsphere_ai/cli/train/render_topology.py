@@ -11,7 +11,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_options, width
+from vsphere_ai.cli.console.options import FILE, gathering, to_option, variable_options, width
 from vsphere_ai.cli.train.render_job import show_checked
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def _request() -> type[TopologyRequest]:
 
 
 @click.command("nccl-topo")
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Write VM.xml for each VM there."
-)
+@to_option("Write VM.xml for each VM there.", click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file; with VMs: against their hosts.")
 @variable_options
 @gathering(
@@ -39,18 +37,18 @@ def _request() -> type[TopologyRequest]:
 )
 @output_option(names="vms.vm")
 @fail_on_option
-def command(request: TopologyRequest, folder: Path | None, checked: Path | None, form: str, fail_on: FailOn) -> int:
+def command(request: TopologyRequest, to: Path | None, checked: Path | None, form: str, fail_on: FailOn) -> int:
     """Write NCCL's topology file (NCCL_TOPO_FILE) for the VMs of a PLAYBOOK's set, or those that PATTERN means.
 
     GPUs and NICs stand where the PCI and NUMA tree of the ESXi host has them, under the addresses of the guest. Which
     RDMA devices are near which GPU, and advice for NUMA nodes, go to stderr. Changes nothing but the
-    files of --dir. Exits 0 when it is done, 1 where a VM has no file; with --check 2 where NCCL refuses the file, or
+    files of --to. Exits 0 when it is done, 1 where a VM has no file; with --check 2 where NCCL refuses the file, or
     hosts differ.
     """
     from vsphere_ai import app
 
     if checked is None:
-        return _write(app.nccl_topologies(request, show_event), folder, form)
+        return _write(app.nccl_topologies(request, show_event), to, form)
     return show_checked(app.check_topology(checked, request, show_event), checked, form, fail_on)
 
 
@@ -68,5 +66,5 @@ def _write(result: TopologyResult, folder: Path | None, form: str) -> int:
     for line in topology_lines(result.found):
         streams.say(fitted(line, width()))
     if folder is None and len(result.files) > 1:
-        streams.say("these are several files: --dir writes one for each VM")
+        streams.say("these are several files: --to writes one for each VM")
     return result.exit_code

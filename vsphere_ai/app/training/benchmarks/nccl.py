@@ -126,7 +126,8 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
     if request.options.pairwise + request.options.bisect + request.options.layers > 1:
         raise UsageError(
-            "--pairwise, --bisect and --layers exclude each other", "give one of --pairwise, --bisect and --layers"
+            "--pairwise, --bisect and --transports exclude each other",
+            "give one of --pairwise, --bisect and --transports",
         )
     expected = baseline_of(request.options.baseline)
     if request.options.learned:

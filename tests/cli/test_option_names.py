@@ -1,0 +1,62 @@
+"""One name for one thing in all commands: playbooks, sets, files, short names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import click
+from support.command_tree import leaves, options
+
+
+def every_option():
+    """Yield each option once, with the words of its command."""
+    for words in leaves():
+        for option in {id(o): o for o in options(words).values()}.values():
+            yield " ".join(words), option
+
+
+def long_name(option):
+    return max(option.opts, key=len)
+
+
+def test_a_playbook_is_an_argument():
+    wrong = [f"{words}: {long_name(o)}" for words, o in every_option() if "PLAYBOOK" in (o.metavar or "")]
+    assert not wrong
+    assert not [words for words, o in every_option() if long_name(o) == "--playbook"]
+
+
+def test_a_set_of_a_playbook_is_named_by_one_option():
+    wrong = [f"{words}: {long_name(o)}" for words, o in every_option() if "Set of the playbook" in (o.help or "")]
+    assert [each for each in wrong if not each.endswith(": --set")] == []
+    assert len(wrong) > 4
+
+
+def test_a_short_name_stands_for_one_long_name():
+    names = defaultdict(set)
+    for _, option in every_option():
+        for short in (name for name in option.opts if not name.startswith("--")):
+            names[short].add(long_name(option))
+    assert {short: long for short, long in names.items() if len(long) > 1} == {}
+    assert names["-o"] == {"--output"}
+    assert names["-i"] == {"--inventory"}
+
+
+def test_a_number_and_a_text_have_no_name_in_common():
+    """`--size 4096` and `--size 2TiB` would be two meanings of one name."""
+    numbers, texts = defaultdict(list), defaultdict(list)
+    for words, option in every_option():
+        if option.is_flag:
+            continue
+        if isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType)):
+            numbers[long_name(option)].append(words)
+        elif not isinstance(option.type, click.Choice):
+            texts[long_name(option)].append(words)
+    assert {name: (numbers[name], texts[name]) for name in numbers.keys() & texts.keys()} == {}
+    flags = {long_name(o) for _, o in every_option() if o.is_flag}
+    assert {name: numbers[name] for name in numbers.keys() & flags} == {}
+
+
+def test_where_a_document_is_written_is_one_option():
+    """A folder or a file: what a command writes there is its document."""
+    old = {"--dir", "--copy", "--out", "--write-to", "--output-file"}
+    assert [f"{words}: {long_name(o)}" for words, o in every_option() if old & set(o.opts)] == []
