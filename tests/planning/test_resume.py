@@ -85,3 +85,20 @@ def test_ssh_that_was_stopped_since_is_owed_no_more():
 def test_a_boot_time_that_was_never_known_settles_nothing():
     pending = Pending("restart", ESX1)
     assert lay_over(host(**{"runtime.bootTime": BOOTED}), [pending]).unclear == (pending,)
+
+
+def test_figures_of_a_cluster_without_the_host_that_comes_back_are_none_of_the_plan():
+    """vSphere HA and pools show what they have while it is out of service."""
+    shown = {
+        ESX1.ref: {"name": ESX1.name, "parent": "ClusterComputeResource:c", "runtime.inMaintenanceMode": True},
+        "ClusterComputeResource:c": {"name": "c", "summary.admissionControlInfo": {"currentFailoverLevel": 0}},
+        "ClusterComputeResource:d": {"name": "d", "summary.admissionControlInfo": {"currentFailoverLevel": 0}},
+        "ResourcePool:p": {"name": "p", "owner": "ClusterComputeResource:c", "runtime": {"memory": {}}},
+        "ResourcePool:q": {"name": "q", "owner": "ClusterComputeResource:d", "runtime": {"memory": {}}},
+    }
+    found = Estate(About("", "", "", "", ""), {ref: Facts(ref, own) for ref, own in shown.items()})
+    laid = lay_over(found, [Pending("maintenance", ESX1)]).estate
+    assert laid["ClusterComputeResource:c"].get("summary.admissionControlInfo") is None
+    assert laid["ResourcePool:p"].get("runtime") is None
+    assert laid["ClusterComputeResource:d"].get("summary.admissionControlInfo") is not None
+    assert laid["ResourcePool:q"].get("runtime") is not None

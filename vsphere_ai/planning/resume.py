@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import get_args
 
+from vsphere_ai.admission.requirements.ha import CONTROL as FAILOVER
+from vsphere_ai.admission.requirements.pool import RUNTIME as POOL_USE
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.bounded import json_value
@@ -53,6 +55,8 @@ def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[s
         confirmed.append(each)
         target = replace(each.target, name=facts.name)  # it may have been renamed since
         objects[target.ref] = facts.having(_before_the_run(each, facts))
+        if each.kind == "maintenance":
+            objects |= _without_figures(objects, str(facts.get("parent") or ""))
         for step in _finishing(each.kind, target, look=target.ref in looks):
             extra.setdefault(target, []).append(step)
     return Resumed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
@@ -185,6 +189,16 @@ def _has_not_booted(now: str | None, before: str) -> bool | None:
     if not now or not before:
         return None
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
+
+
+def _without_figures(objects: Mapping[str, Facts], cluster: str) -> dict[str, Facts]:
+    """Return a cluster without what vCenter shows of it while a host is out of service that the plan puts back.
+
+    What HA keeps free and what pools have left counts the host out: unread, it is reckoned from the hosts or unknown.
+    """
+    made = {cluster: objects[cluster].having({FAILOVER: None})} if cluster in objects else {}
+    pools = (each for ref, each in objects.items() if ref.startswith("ResourcePool:") and each.get("owner") == cluster)
+    return made | {pool.ref: pool.having({POOL_USE: None}) for pool in pools}
 
 
 def _before_the_run(pending: Pending, facts: Facts) -> dict[str, object]:
