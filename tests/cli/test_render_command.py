@@ -21,7 +21,7 @@ def render(text: str, *more: str):
     return done.return_value, done.output
 
 
-@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (BAD, 1), (f"{GOOD}---\n{OTHER}", 0), (OTHER, 1), ("", 1)])
+@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (BAD, 2), (f"{GOOD}---\n{OTHER}", 0), (OTHER, 1), ("", 1)])
 def test_a_file_without_such_objects_is_no_success(text, code):
     assert render(text)[0] == code
 
@@ -29,4 +29,4 @@ def test_a_file_without_such_objects_is_no_success(text, code):
 def test_json_has_place_and_rule_of_each_fault():
     code, output = render(BAD, "-o", "json")
     (fault,) = json.loads(output)["faults"]
-    assert (code, fault["file"], fault["line"], fault["rule"]) == (1, "stdin", 5, "spiderpool.subnet")
+    assert (code, fault["file"], fault["line"], fault["rule"]) == (2, "stdin", 5, "spiderpool.subnet")

@@ -85,12 +85,17 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def exit_code(findings: Iterable[Finding], fail_on: FailOn = "unknown") -> int:
-    """Return the exit code of a command that reports findings: that of the worst verdict.
+    """Return the exit code of a command that reports findings: see `exit_code_of`."""
+    return exit_code_of((finding.verdict for finding in findings), fail_on)
+
+
+def exit_code_of(verdicts: Iterable[Verdict], fail_on: FailOn = "unknown") -> int:
+    """Return the exit code of a command that reports verdicts: that of the worst one.
 
     0: nothing to report, or warnings only. 1: not known. 2: failed, or with `fail_on` ``warn`` a warning. Verdicts
     below `fail_on` do not count.
     """
-    reported = worst(findings)
+    reported = max(verdicts, key=VERDICTS.index, default="pass")
     if fail_on == "never" or VERDICTS.index(reported) < VERDICTS.index(fail_on):
         return 0
     return 1 if reported == "unknown" else 2

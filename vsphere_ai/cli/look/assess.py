@@ -14,7 +14,7 @@ from vsphere_ai.cli.console.options import FILE, variable_estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.training.acceptance.assess_farm import FailOn
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 40, "Assess the farm against the rules of the five pillars."
 
@@ -36,7 +36,7 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
     type=click.Choice(("fail", "unknown", "warn", "never")),
     default="fail",
     show_default=True,
-    help="Exit with 1 at this verdict, or a worse one.",
+    help="Least verdict that the exit code reports: 1 for unknown, 2 for warn and fail.",
 )
 @click.option(
     "--questions",
@@ -53,7 +53,7 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
 
     Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
 
-    Exits 1 at the verdict of --fail-on or a worse one, else 0.
+    Exits 0 when no rule fails, 2 when one does; with --fail-on unknown 1 when something is not known.
     """
     from vsphere_ai import app
     from vsphere_ai.model.text import counted

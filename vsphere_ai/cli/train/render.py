@@ -101,7 +101,7 @@ def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
     writes nothing, where an object could not work. Changes nothing.
 
     With --check: fields, admission rules, and pools against each other; needs no connection. FILE is a manifest of one
-    or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none of these objects.
+    or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of these objects.
     """
     return _check("spiderpool", request.vms, form) if checking else _write(request, form)
 
@@ -133,8 +133,8 @@ def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
     each VM has the block that it holds. Exits 1, and writes nothing, where an object could not work. Changes nothing.
 
     With --check: objects of the operator, of nv-ipam and of the SR-IOV operator; needs no connection. FILE is a
-    manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none
-    of these objects.
+    manifest of one or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of
+    these objects.
     """
     return _check("network-operator", request.vms, form) if checking else _write(request, form)
 

@@ -23,6 +23,7 @@ from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.language.attestation import load_attestations
 from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.model.finding import FailOn, exit_code_of
 from vsphere_ai.model.records.assessment import Assessed, Attestation, Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_SPARE, problems_of
@@ -32,14 +33,6 @@ from vsphere_ai.resources import kinds
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
-
-FailOn = Literal["fail", "unknown", "warn", "never"]
-_COUNTS: Mapping[FailOn, tuple[str, ...]] = {
-    "never": (),
-    "fail": ("fail",),
-    "unknown": ("fail", "unknown"),
-    "warn": ("fail", "unknown", "warn"),
-}
 
 
 @dataclass(frozen=True)
@@ -65,8 +58,8 @@ class AssessResult:
     found: tuple[Assessed, ...]
 
     def exit_code(self, fail_on: FailOn = "fail") -> int:
-        """1 when a verdict is as bad as `fail_on` or worse, else 0; unknown is worse than warn."""
-        return int(any(a.verdict in _COUNTS[fail_on] for a in self.found))
+        """Return the code of the worst verdict from `fail_on` on; what does not apply does not count."""
+        return exit_code_of((a.verdict for a in self.found if a.verdict != "not applicable"), fail_on)
 
 
 def attested_questions() -> Mapping[str, str]:

@@ -40,8 +40,10 @@ class ManifestsResult:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where an object breaks a rule, or where there was none to check; else 0."""
-        return 0 if self.checked.is_clean and self.checked.objects else 1
+        """Return 2 where an object breaks a rule, 1 where there was none to check; else 0."""
+        if not self.checked.is_clean:
+            return 2
+        return 0 if self.checked.objects else 1
 
 
 def check_manifests(request: ManifestsRequest) -> ManifestsResult:
