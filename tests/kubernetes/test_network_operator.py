@@ -7,6 +7,7 @@ import json
 import pytest
 from support.manifests import checked, marked, said, twin
 
+from vsphere_ai.kubernetes.network_operator_rules import _OFED
 from vsphere_ai.report.network.manifest_text import manifest_text
 
 MELLANOX, NV_IPAM, SRIOV = "mellanox.com/v1alpha1", "nv-ipam.nvidia.com/v1alpha1", "sriovnetwork.openshift.io/v1"
@@ -421,3 +422,19 @@ def test_kinds_that_exist_and_have_no_rules_are_named_and_not_called_wrong():
 def test_an_unknown_field_is_named_whatever_it_looks_like(name):
     (fault,) = checked(made(NV_IPAM, "IPPool", f'{POOL}  "{name}": 1\n')).faults
     assert (fault.rule, fault.message) == ("schema.unknown-field", f"unknown field '{name}'")
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        "5.8-2.0.3.1", "23.07-0.5.1.2.4", "24.01-0.3.3.1-0", "doca3.1.0-25.07-0.6.6.0-0", "26.10-043000-0",
+        "doca2.9-24.10-0.7.0.0-0-5.14.0-427.el9-rhcos4.17-amd64", "doca3.6.0-26.10-043000-0", "sha256:" + "0a" * 32,
+    ],
+)  # fmt: skip
+def test_driver_versions_of_all_releases_are_accepted(version):
+    assert _OFED.fullmatch(version)
+
+
+@pytest.mark.parametrize("version", ["latest", "v1", "5.8", "doca3.6.0", "sha256:0a"])
+def test_other_driver_versions_are_none(version):
+    assert not _OFED.fullmatch(version)

@@ -27,7 +27,12 @@ from vsphere_ai.model.names.networks import Range, range_of, without
 OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv_ipam, sriov_operator))
 NAMESPACE = "nvidia-network-operator"
 REPOSITORY = "nvcr.io/nvidia/mellanox"
-RELEASE = "network-operator-v26.1.1"
+RELEASE, RELEASE_READ = "network-operator-v26.10.0", "2026-11-28"
+"""The newest release, and the day on which NVIDIA's list of images was read (Network Operator, platform support).
+
+NVIDIA supports the newest release, and corrects vulnerabilities in the one before. The fields that are written are
+those of 26.1 to 26.10.
+"""
 MOST_PODS = 63
 """Pods that share an RDMA device, as in the operator's examples (``rdmaHcaMax``)."""
 
@@ -145,7 +150,8 @@ def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptio
     spec["secondaryNetwork"] = {"cniPlugins": image("plugins"), "multus": image("multus-cni")}
     if pods.networks:
         spec["nvIpam"] = image("nvidia-k8s-ipam")
-    said = f"Images of the release {release}: give that of your operator with --release."
+    newest = "" if options.release else f", the newest on {RELEASE_READ}"
+    said = f"Images of the release {release}{newest}: give that of your operator with --release."
     drivers = "The guests' own drivers are used: there is no ofedDriver. RDMA devices are in the shared namespace mode."
     return Written(kubernetes_object(OPERATOR, "NicClusterPolicy", fields.POLICY_NAME, spec), (said, drivers))
 

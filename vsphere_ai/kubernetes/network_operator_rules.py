@@ -42,8 +42,9 @@ PREFIX = "nvidia.com"
 # The version is added behind a colon, so a tag or digest in it makes a reference that no runtime takes.
 _IMAGE = re.compile(r"[^:@\s]*[a-zA-Z0-9-][^:@\s]*")
 _REPOSITORY = re.compile(r"[a-z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+# From 26.10 on the driver's own version is six digits without dots: doca3.6.0-26.10-043000-0 (both forms are accepted).
 _OFED = re.compile(
-    r"doca\d+\.\d+\.\d+-\d{2}\.\d{2}-\d+(\.\d+){2,3}-\d+(-.+)?|\d{2}\.\d{2}-\d+(\.\d+){2,3}(-.+)?|sha256:[0-9a-f]{64}"
+    r"doca\d+\.\d+(\.\d+)?-\d+\.\d+-\d+(\.\d+)*-\d+(-.+)?|\d+\.\d+-\d+(\.\d+)*(-.+)?|sha256:[0-9a-f]{64}"
 )
 _GUID = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){7}")
 _RESOURCE = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")

@@ -91,4 +91,4 @@ def _require_names(request: ExportRequest) -> None:
         raise UsageError(f"'{request.options.namespace}' is no namespace", help)
     release = request.options.release if isinstance(request.options, NetworkOperatorOptions) else ""
     if release and not _TAG.fullmatch(release):
-        raise UsageError(f"'{release}' is no tag of an image", "write e.g. network-operator-v26.1.1")
+        raise UsageError(f"'{release}' is no tag of an image", "write e.g. network-operator-v26.10.0")
