@@ -30,7 +30,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.security import files
 from vsphere_ai.web.metrics import write_textfile
 
-NAMES = {"output", "certificate", "learned", "path", "folder"}
+NAMES = {"to", "certificate", "learned", "folder"}
 """Names of the parameters whose files are written; every other parameter with a path is read."""
 READ = {
     *("playbook", "playbooks", "what", "inventory", "vars_files", "job", "checked", "profile", "baseline", "file"),
@@ -52,16 +52,17 @@ def _megatron(path):
 
 
 WRITERS = {
-    "plan output": lambda path: plan_playbook.save_plan(SimpleNamespace(saved=lambda: {"seal": ""}), path),
-    "fleet plan output": lambda path: fleet_plan.save_fleet_plan(SimpleNamespace(saved=lambda: {}), path),
-    "report output": lambda path: save_report(path, "report"),
-    "show output": lambda path: app.write_new({path: "- hosts: all\n"}),
-    "metrics output": lambda path: write_textfile(path, b"up 1\n"),
+    "plan to": lambda path: plan_playbook.save_plan(SimpleNamespace(saved=lambda: {"seal": ""}), path),
+    "fleet plan to": lambda path: fleet_plan.save_fleet_plan(SimpleNamespace(saved=lambda: {}), path),
+    "report to": lambda path: save_report(path, "report"),
+    "run report to": lambda path: save_report(path, "report"),
+    "show to": lambda path: app.write_new({path: "- hosts: all\n"}),
+    "serve to": lambda path: write_textfile(path, b"up 1\n"),
     "bench megatron learned": _megatron,
     "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [Expected("all_reduce", 1.0)]),
     "bench parse learned": lambda path: benchmark_parse.write_baseline(path, [Expected("all_reduce", 1.0)]),
     "accept certificate": _certificate,
-    "schema path": lambda path: write_schema("job", path),
+    "schema to": lambda path: write_schema("job", path),
 }
 
 
@@ -72,9 +73,9 @@ def _certificates(folder):
 
 FOLDERS = {
     "fleet certificates folder": _certificates,
-    "fleet report output": lambda folder: save_pages(folder, {"index.html": "page"}),
-    "render nccl-topo folder": _topologies,
-    "examples folder": lambda folder: copy_examples("", folder),
+    "fleet report to": lambda folder: save_pages(folder, {"index.html": "page"}),
+    "render nccl-topo to": _topologies,
+    "examples to": lambda folder: copy_examples("", folder),
     "init folder": lambda folder: app.write_new({folder / "a" / "x.yml": "", folder / "schemas" / "y.json": ""}),
 }
 
@@ -174,7 +175,7 @@ def test_nothing_but_a_file_is_written_to(name, unfit):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_folder_that_is_not_there_is_named(name, tmp_path):
-    if name == "show output":
+    if name == "show to":
         pytest.skip("it makes the folder")
     with pytest.raises(UsageError) as raised:
         WRITERS[name](tmp_path / "missing" / "x.json")
